@@ -1,0 +1,63 @@
+package llm
+
+import (
+	"context"
+	"time"
+)
+
+// Provider calls a model. One Call puts at most one request on the wire, whatever happens (I5); retrying is the
+// caller's, who has counted the attempt.
+type Provider interface {
+	// Name is the provider's word in the ledger: "sim", "openai", ...
+	Name() string
+	// Call returns a complete, acceptable answer, or an error that is always a *Failure. It obeys ctx, and reports the
+	// cause of a cancelled ctx in the Failure's chain.
+	Call(ctx context.Context, req Request) (Answer, error)
+}
+
+// Request is one call.
+type Request struct {
+	Model           string
+	System          string
+	Content         string
+	Temperature     *float64
+	MaxOutputTokens *int
+	TraceParent     string // sent as the traceparent header when not empty
+}
+
+// Answer is a candidate: a complete answer with its terminal marker. Text is valid UTF-8 without NUL and not empty.
+type Answer struct {
+	Text         string
+	FinishReason string
+	Report
+}
+
+// Report is what an attempt did at the provider, answered or failed. It goes into the ledger.
+type Report struct {
+	WireRequests int    // requests written to a connection, as counted by the transport
+	RequestID    string // the provider's, when it gave one
+	Model        string // as the provider reported it, or empty
+	Usage        *Usage // nil: nothing was reported, the cost is unknown
+}
+
+// Usage counts tokens as the provider billed them.
+type Usage struct {
+	InputTokens  int64
+	OutputTokens int64
+}
+
+// Failure is why a call brought no acceptable answer.
+type Failure struct {
+	Class      Class
+	Message    string        // for people; never a secret, never the prompt
+	Status     int           // HTTP status, 0 when there was none
+	RetryAfter time.Duration // the provider's word, 0 when it gave none
+	Err        error         // the cause, for errors.Is
+	Report
+}
+
+// Error names the class, the status and what was said.
+func (f *Failure) Error() string { return string(f.Class) + ": " + f.Message }
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }

@@ -1,0 +1,54 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// OperationMessage is the operation of a press of Send; with workspace and key it is the scope of an idempotency key.
+const OperationMessage = "message"
+
+// Submission is one accepted press of Send, as it is handed to Store.Submit. Its ids are chosen by the caller (UUIDv7),
+// so that a repeat after a lost acknowledgement is recognised as the same submission.
+type Submission struct {
+	Workspace   string
+	Operation   string // OperationMessage
+	Key         string // 1..255 printable ASCII
+	Fingerprint [32]byte
+	Retention   time.Duration // how long the key is remembered
+
+	TaskID       uuid.UUID
+	MessageID    uuid.UUID
+	Conversation string
+	Kind         Kind
+	Regenerates  uuid.UUID
+
+	Request          Request
+	MaxAttempts      int
+	MaxInterruptions int
+	DeadlineAfter    time.Duration
+	OnAmbiguous      OnAmbiguous
+	Metadata         map[string]string
+	TraceParent      string // W3C traceparent, or empty
+}
+
+// Request is what is asked of the model. Every field that changes the answer is in the fingerprint.
+type Request struct {
+	Content         string
+	Model           string
+	System          string
+	PromptTemplate  string
+	Document        Document
+	Temperature     *float64
+	MaxOutputTokens *int
+}
+
+// Submitted is the answer to one Submission. Exactly one of TaskID and Err is set.
+type Submitted struct {
+	TaskID uuid.UUID // the task of this key: the caller's own, or that of the first submission
+	// Replayed: the key was known with the same fingerprint, and nothing was stored.
+	Replayed bool
+	// Err is ErrKeyReused (TaskID is then the task that the key is bound to), ErrInProgress, ErrInvalid or ErrUnavailable.
+	Err error
+}
