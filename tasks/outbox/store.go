@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/fencepost/fencepost/tasks"
 )
 
 // Shards is how many parts the outbox has. A conversation's handoffs share one; see Shard.
-const Shards = 16
+const Shards = tasks.Shards
 
 // Handoff is an outbox row: the record that points at a task, not yet acknowledged by the broker.
 type Handoff struct {
@@ -44,15 +46,5 @@ type Store interface {
 	Pending(ctx context.Context) (count int64, oldest time.Duration, err error)
 }
 
-// Shard is where a conversation's handoffs go. FNV-1a over workspace and conversation, so that it is the same in Go
-// and for every writer of the outbox.
-func Shard(workspace, conversation string) int16 {
-	const offset, prime = 2166136261, 16777619
-	h := uint32(offset)
-	for _, s := range [...]string{workspace, "/", conversation} {
-		for i := range len(s) {
-			h = (h ^ uint32(s[i])) * prime
-		}
-	}
-	return int16(h % Shards)
-}
+// Shard is where a conversation's handoffs go.
+func Shard(workspace, conversation string) int16 { return tasks.Shard(workspace, conversation) }
