@@ -9,6 +9,9 @@ import (
 const (
 	MaxFailureText = 1 << 10
 	MaxReplyText   = 4 << 20
+	MaxInputText   = 4 << 20 // content, system and the other texts of a request, each
+	MaxName        = 512     // workspace, operation, conversation: what an index holds must be small
+	MaxKey         = 255     // idempotency key
 )
 
 // Clean makes s storable as Postgres text: invalid UTF-8 becomes U+FFFD and NUL is dropped. A single such byte would

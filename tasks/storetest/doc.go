@@ -1,0 +1,18 @@
+// Package storetest is the conformance suite of tasks.Store: what its doc comments promise, as tests that the model
+// store (tasks/memory) and the Postgres store both pass. The simulation runs on the model, so whatever the two may do
+// differently is a place where the simulation proves nothing; a rule that matters belongs here.
+//
+// Where the comments of tasks leave a choice, the suite fixes it:
+//
+//   - What cannot be stored is what Submission.Check and Settlement.Check refuse, and a task id that another submission
+//     has taken.
+//   - Settle looks at the workspace, then for a repeat of what this assignment has had accepted, then at the status,
+//     then at the version, then at the lease, then (for a reply) at the deadline. So a late settle of a finished task is
+//     VerdictCancelled or VerdictTerminal, and VerdictTakenOver only while the task goes on.
+//   - Claim judges a task that nobody holds: a lease that ran out is counted as an interruption; then interruptions over
+//     their maximum, the deadline, the attempts fail it; only then is it asked whether the task is due.
+//   - An interruption over the maximum fails with ClassInterrupted, a passed deadline with ClassDeadline, spent attempts
+//     with the last failure's class, or ClassAttempts when there was none.
+//   - A ledger row that has ended is not changed by a later settle.
+//   - An attempt costs nothing when it ended without a wire request; its cost is otherwise unknown until PicoUSD is set.
+package storetest

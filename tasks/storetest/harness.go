@@ -1,0 +1,55 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// Harness is a fresh, empty store and the handles by which the suite reaches what a caller of tasks.Store cannot.
+type Harness struct {
+	Store tasks.Store
+
+	// Advance makes everything stored d older, as if d had passed. Memory moves its clock. Postgres moves its stored
+	// instants back, rather than sleep, so that the suite's leases can be long and never run out on a slow machine:
+	//
+	//	update reply_tasks set accepted_at = accepted_at - $1::interval, available_at = available_at - $1::interval,
+	//	    deadline = deadline - $1::interval, lease_until = lease_until - $1::interval
+	//
+	// and likewise submissions (created_at, expires_at) and delayed_handoffs (due_at). Waiting on a lock, where real time has
+	// to pass, is Hold's.
+	Advance func(d time.Duration)
+
+	// Hold locks the task's row from outside, as an operator's transaction would (Postgres: select for update on another
+	// connection; memory: its lock). release waits until a call of the store is blocked on it, lets d pass by the store's
+	// clock (Postgres: sleeps), and lets go. It is called exactly once.
+	Hold func(task uuid.UUID) (release func(d time.Duration))
+
+	// LoseAck makes the next operation of the store happen while its caller is told that it failed, or has to find out by
+	// itself: the acknowledgement of the commit is lost. Nil where it cannot be done; its tests are then left out.
+	LoseAck func()
+
+	// Handoffs are the outbox's rows in the order of their ids.
+	Handoffs func() []Handoff
+	// Delayed are the delayed handoffs: in how long each is due, by task.
+	Delayed func() map[uuid.UUID]time.Duration
+
+	// Steps is how many steps each run of the state machine takes, Runs how many runs there are; 50 and 100 when 0.
+	Steps, Runs int
+}
+
+// Handoff is a row of the outbox.
+type Handoff struct {
+	TaskID       uuid.UUID
+	Workspace    string
+	Conversation string
+	TraceParent  string
+}
+
+// Run runs the suite. newHarness is called once for each subtest and cleans up by t.Cleanup; the subtests of one Run are
+// not parallel.
+func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
+}
