@@ -49,6 +49,9 @@ type Submitted struct {
 	TaskID uuid.UUID // the task of this key: the caller's own, or that of the first submission
 	// Replayed: the key was known with the same fingerprint, and nothing was stored.
 	Replayed bool
+	// AcceptedAt and Deadline are the new task's, by the database's clock. They are set on what this call stored, so that
+	// the answer to a submission needs no second query; a replay leaves them zero.
+	AcceptedAt, Deadline time.Time
 	// Err is ErrKeyReused (TaskID is then the task that the key is bound to), ErrInProgress, ErrInvalid or ErrUnavailable.
 	Err error
 }
