@@ -1,0 +1,20 @@
+package pgtest
+
+import (
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// removeAfter leaves a shell behind that waits for the end of this process, which closes the pipe it reads from, then
+// for the server's, and removes its folder.
+func removeAfter(server int, dir string) error {
+	cmd := exec.Command("/bin/sh", "-c",
+		`read -r _; n=0; while kill -0 "$1" 2>/dev/null && [ $n -lt 100 ]; do sleep 0.1; n=$((n+1)); done; rm -rf "$2"`,
+		"sh", strconv.Itoa(server), dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if _, err := cmd.StdinPipe(); err != nil {
+		return err
+	}
+	return cmd.Start()
+}
