@@ -33,20 +33,12 @@ type Harness struct {
 	LoseAck func()
 
 	// Handoffs are the outbox's rows in the order of their ids.
-	Handoffs func() []Handoff
+	Handoffs func() []tasks.Handoff
 	// Delayed are the delayed handoffs: in how long each is due, by task.
 	Delayed func() map[uuid.UUID]time.Duration
 
 	// Steps is how many steps each run of the state machine takes, Runs how many runs there are; 50 and 100 when 0.
 	Steps, Runs int
-}
-
-// Handoff is a row of the outbox.
-type Handoff struct {
-	TaskID       uuid.UUID
-	Workspace    string
-	Conversation string
-	TraceParent  string
 }
 
 // Run runs the suite. newHarness is called once for each subtest and cleans up by t.Cleanup; the subtests of one Run are
