@@ -1,0 +1,167 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/fencepost/fencepost/llm"
+)
+
+// Config says which server is called.
+type Config struct {
+	BaseURL string // ends in /v1, as in OpenAI's own clients
+	APIKey  string // sent as a bearer token when not empty
+	Name    string // the provider's word in the ledger, "openai" when empty
+	HTTP    llm.TransportConfig
+	Timeout time.Duration // of a whole call; 0: as long as the context allows. Its end is an ambiguous failure
+
+	// LegacyMaxTokens sends a limit as max_tokens, for servers that do not know max_completion_tokens.
+	LegacyMaxTokens bool
+}
+
+// Provider is an llm.Provider, safe for concurrent use.
+type Provider struct {
+	name     string
+	endpoint string
+	key      secret
+	timeout  time.Duration
+	legacy   bool
+	client   *llm.Client
+}
+
+var _ llm.Provider = (*Provider)(nil)
+
+// secret is a text that no formatting shows.
+type secret string
+
+func (s secret) String() string {
+	if s == "" {
+		return "(none)"
+	}
+	return "(redacted)"
+}
+func (s secret) GoString() string             { return s.String() }
+func (s secret) LogValue() slog.Value         { return slog.StringValue(s.String()) }
+func (s secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// ErrTimeout is the cause of a call that lasted longer than Config.Timeout.
+var ErrTimeout = errors.New("the call's timeout passed")
+
+// New checks cfg; it sends nothing.
+func New(cfg Config) (*Provider, error) {
+	u, err := url.Parse(cfg.BaseURL)
+	switch {
+	case err != nil: // its text repeats the URL, which may hold a password
+		return nil, errors.New("openai: the base URL cannot be read")
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return nil, errors.New("openai: the base URL must begin with http:// or https:// and name a host")
+	case u.User != nil, u.RawQuery != "", u.Fragment != "":
+		return nil, errors.New("openai: the base URL must hold no user, query or fragment")
+	case !strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
+		return nil, fmt.Errorf("openai: the base URL must end in /v1, as in %s://%s/v1", u.Scheme, u.Host)
+	case strings.ContainsFunc(cfg.APIKey, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, errors.New("openai: the API key holds a space, a line end or another character that no key has")
+	}
+	if cfg.Name == "" {
+		cfg.Name = "openai"
+	}
+	return &Provider{
+		name:     cfg.Name,
+		endpoint: strings.TrimRight(u.String(), "/") + "/chat/completions",
+		key:      secret(cfg.APIKey),
+		timeout:  cfg.Timeout,
+		legacy:   cfg.LegacyMaxTokens,
+		client:   llm.NewClient(cfg.HTTP),
+	}, nil
+}
+
+// Name returns the provider's word in the ledger.
+func (p *Provider) Name() string { return p.name }
+
+// Close closes idle connections. Calls under way go on.
+func (p *Provider) Close() { p.client.Close() }
+
+// String names the provider and its address, never the key.
+func (p *Provider) String() string { return p.name + " at " + p.endpoint }
+
+// LogValue is String for slog.
+func (p *Provider) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// GoString keeps %#v from looking inside.
+func (p *Provider) GoString() string { return p.String() }
+
+// Call sends one request and judges its answer.
+func (p *Provider) Call(ctx context.Context, req llm.Request) (llm.Answer, error) {
+	if p.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, p.timeout, ErrTimeout)
+		defer cancel()
+	}
+	httpReq, err := p.request(req)
+	if err != nil {
+		return llm.Answer{}, &llm.Failure{Class: llm.Permanent, Message: "the request cannot be made", Err: err}
+	}
+	resp, wire, err := p.client.Do(ctx, httpReq)
+	if err != nil {
+		var f *llm.Failure
+		if errors.As(err, &f) && resp.Header != nil {
+			f.Status, f.RequestID = resp.Status, llm.RequestID(resp.Header)
+		}
+		return llm.Answer{}, err
+	}
+	if resp.Status < 200 || resp.Status > 299 {
+		f := llm.Refused(resp, wire, string(p.key), req.Content, req.System)
+		f.Usage = decodeUsage(resp.Body)
+		return llm.Answer{}, f
+	}
+	return decodeAnswer(resp, wire, string(p.key), req.Content, req.System)
+}
+
+func (p *Provider) request(req llm.Request) (*http.Request, error) {
+	body, err := encode(req, p.legacy)
+	if err != nil {
+		return nil, err
+	}
+	// The client has its own context, and GetBody would let a layer below send the body twice.
+	out, err := http.NewRequest(http.MethodPost, p.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	out.GetBody = nil
+	out.Header = http.Header{
+		"Content-Type": {"application/json"},
+		"Accept":       {"application/json"},
+		"User-Agent":   {"fencepost"},
+	}
+	if p.key != "" {
+		out.Header["Authorization"] = []string{"Bearer " + string(p.key)}
+	}
+	if traceParent(req.TraceParent) {
+		out.Header["Traceparent"] = []string{req.TraceParent}
+	}
+	return out, nil
+}
+
+// traceParent checks the form of the W3C header; anything else is not passed on.
+func traceParent(s string) bool {
+	if len(s) != 55 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if dash := i == 2 || i == 35 || i == 52; dash != (c == '-') {
+			return false
+		}
+		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
