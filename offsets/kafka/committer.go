@@ -15,9 +15,8 @@ import (
 // Outcomes of one item of a commit that a caller decides on. Every other error is transient: the same position, or a
 // later one, may be committed again.
 var (
-	// ErrNotOwner: the membership under which the partition was acquired is over, and with it every assignment that was
-	// made under it. Committing goes on only after the partitions were assigned, and their positions read, again.
-	ErrNotOwner = errors.New("partition is no longer owned by this member")
+	// ErrNotOwner is offsets.ErrNotOwner.
+	ErrNotOwner = offsets.ErrNotOwner
 	// ErrRegress: the position is behind one committed before under the same member id. It was not sent.
 	ErrRegress = errors.New("position is behind what was committed")
 	// ErrInvalid: the item has no position (a broker would store it, and the group's position would be gone), or names a

@@ -1,0 +1,182 @@
+package consumer
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/fencepost/fencepost/offsets"
+)
+
+// assignment is one ownership of one partition, from assigned to revoked or lost. Every record in work points at its
+// assignment: state is never looked up by partition when an answer comes back, so an answer of a former ownership
+// cannot touch the present one. Guarded by Consumer.mu.
+type assignment struct {
+	topic     string
+	partition int32
+	member    string // the member id under which it was acquired
+	client    *kgo.Client
+
+	tracker *offsets.Tracker
+	resumed bool          // the fetched commit has been read
+	ahead   []offsets.Run // settled beyond the committed position by whoever had the partition before
+
+	lanes map[uint64]*lane
+	ready fifo // may be claimed now
+	bytes int  // of items that are not ended
+
+	started  int           // items that are itemStarted
+	draining bool          // nothing new starts
+	dead     bool          // gone: nothing that ends may move the tracker
+	idle     chan struct{} // closed when draining and nothing is started; made by drain
+	queued   bool          // in the dispatch ring
+
+	paused    bool
+	committed offsets.Position // what the group has, as far as we know
+	meta      string           // the settled-ahead runs committed with it
+	logEnd    int64            // high watermark of the last fetch, -1 before
+	received  []receipt        // of unsettled records and of those that follow the first one, by offset
+
+}
+
+// receipt remembers when a record was produced, for the age of the head record.
+type receipt struct {
+	offset    int64
+	timestamp int64 // Unix milliseconds
+}
+
+// lane is the queue of records that wait for one another. A lane that has an unsettled record started, ready or parked
+// is busy.
+type lane struct {
+	key  uint64
+	busy bool
+	wait fifo
+}
+
+// fifo is a queue of items that keeps its array.
+type fifo struct {
+	items []*item
+	head  int
+}
+
+func (q *fifo) push(it *item) { q.items = append(q.items, it) }
+
+func (q *fifo) len() int { return len(q.items) - q.head }
+
+func (q *fifo) pop() *item {
+	if q.head == len(q.items) {
+		return nil
+	}
+	it := q.items[q.head]
+	q.items[q.head] = nil
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	} else if q.head > 1024 && q.head > len(q.items)/2 {
+		// Without it a queue that never runs empty would grow for ever.
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	return it
+}
+
+// enqueue puts a registered record where it waits for its turn.
+func (a *assignment) enqueue(it *item, key uint64, ordered bool) {
+	if !ordered {
+		a.ready.push(it)
+		return
+	}
+	l := a.lanes[key]
+	if l == nil {
+		l = &lane{key: key}
+		a.lanes[key] = l
+	}
+	it.lane = l
+	if l.busy {
+		l.wait.push(it)
+		return
+	}
+	l.busy = true
+	a.ready.push(it)
+}
+
+// end marks it settled: the tracker may move, and the next of its lane is ready.
+func (a *assignment) end(it *item) {
+	if it.state == itemEnded {
+		return
+	}
+	if it.state == itemStarted {
+		a.stopped()
+	}
+	it.state = itemEnded
+	if a.dead {
+		return
+	}
+	a.tracker.Done(it.handle)
+	a.bytes -= it.size()
+	if it.lane == nil {
+		return
+	}
+	if next := it.lane.wait.pop(); next != nil {
+		a.ready.push(next)
+		return
+	}
+	delete(a.lanes, it.lane.key)
+}
+
+// start and stopped count what a drain waits for.
+func (a *assignment) start(it *item) {
+	it.state = itemStarted
+	a.started++
+}
+
+func (a *assignment) stopped() {
+	a.started--
+	if a.started == 0 && a.idle != nil {
+		close(a.idle) // once: nothing starts after drain
+	}
+}
+
+// drain stops starts and returns a channel that is closed when nothing is started any more. A revoke during a stop
+// drains the same assignment a second time.
+func (a *assignment) drain() <-chan struct{} {
+	a.draining = true
+	if a.idle == nil {
+		a.idle = make(chan struct{})
+		if a.started == 0 {
+			close(a.idle)
+		}
+	}
+	return a.idle
+}
+
+// head returns the record that holds the position back, and forgets what lies behind it.
+func (a *assignment) head() (receipt, bool) {
+	offset, ok := a.tracker.Head()
+	if !ok {
+		a.received = a.received[:0]
+		return receipt{}, false
+	}
+	i, found := slices.BinarySearchFunc(a.received, offset, func(r receipt, offset int64) int { return cmp.Compare(r.offset, offset) })
+	a.received = a.received[:copy(a.received, a.received[i:])]
+	if !found {
+		return receipt{}, false
+	}
+	return a.received[0], true
+}
+
+// commit is what there is to commit, and whether it is news to the group.
+func (a *assignment) commit() (offsets.Commit, bool) {
+	c := offsets.Commit{Topic: a.topic, Partition: a.partition, Position: a.tracker.Position()}
+	if a.dead || c.Position.Offset < 0 {
+		return c, false
+	}
+	a.head() // keeps the receipts as short as the window
+	c.Ahead = a.tracker.Ahead(nil)
+	return c, c.Position.Offset > a.committed.Offset || offsets.EncodeRuns(c.Position.Offset, c.Ahead, aheadLimit) != a.meta
+}
+
+// aheadLimit is the length in which two encodings are compared; the committer applies the broker's own limit.
+const aheadLimit = 4096

@@ -1,0 +1,123 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// Order says which records wait for one another.
+type Order string
+
+const (
+	// OrderConversation: records with one key one after another, different keys of a partition at once. The default.
+	OrderConversation Order = "conversation"
+	// OrderPartition: the records of a partition one after another.
+	OrderPartition Order = "partition"
+	// OrderNone: all at once.
+	OrderNone Order = "none"
+)
+
+// Valid reports whether o is one of the orders.
+func (o Order) Valid() bool {
+	return o == OrderConversation || o == OrderPartition || o == OrderNone
+}
+
+// Config says what to consume and within which bounds. Zero fields take the default named with them.
+type Config struct {
+	// Kafka connects: seed brokers, TLS, SASL, client id, hooks. Required.
+	Kafka []kgo.Opt
+	Topic string // required; dead letters go to Topic + ".dlq"
+	Group string // required
+	// Worker names this process start in leases and the ledger. It must be unique for each start: a worker that takes
+	// its predecessor's name would pass for the owner of what that one left running. Required.
+	Worker string
+
+	Order Order // OrderConversation
+
+	// MaxInFlight bounds claimed tasks, which is calls open at once: 256.
+	MaxInFlight int
+	// MaxQueued bounds the unsettled records held for one partition; at the bound its fetching pauses, at half of it
+	// goes on: 4096.
+	MaxQueued int
+	// MaxQueuedBytes bounds the same in bytes: 8 MiB.
+	MaxQueuedBytes int
+	// MaxWindow bounds how far a partition is read beyond its first unsettled record, in records: 65,536.
+	MaxWindow int
+
+	// Lease is how long an assignment lives without renewal: 20 s. It is renewed every quarter of it.
+	Lease time.Duration
+	// ParkMax: a task not due within it gets a new handoff, and its record is settled: 1 min.
+	ParkMax time.Duration
+	// CallTimeout bounds one provider call, within the task's deadline: 5 min.
+	CallTimeout time.Duration
+	// Retry spaces the attempts.
+	Retry tasks.RetryPolicy
+
+	// CommitInterval: 1 s.
+	CommitInterval time.Duration
+	// SessionTimeout of the group: 15 s, so that the work of a killed worker goes on after about a lease.
+	SessionTimeout time.Duration
+	// RebalanceTimeout of the group: 60 s.
+	RebalanceTimeout time.Duration
+	// DrainTimeout is how long a revoke or a stop waits for started work: 25 s, at most half of RebalanceTimeout, since
+	// a member that exceeds the rebalance timeout may lose all its partitions.
+	DrainTimeout time.Duration
+
+	Logger     *slog.Logger          // slog.Default()
+	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere
+	// OnFinished is called after tasks became terminal: a hint for those who wait. It must not block.
+	OnFinished func()
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Topic == "" || c.Group == "" || c.Worker == "" {
+		return c, errors.New("consumer: Topic, Group and Worker are required")
+	}
+	if c.Order == "" {
+		c.Order = OrderConversation
+	}
+	if !c.Order.Valid() {
+		return c, fmt.Errorf("consumer: unknown order %q", c.Order)
+	}
+	setInt(&c.MaxInFlight, 256)
+	setInt(&c.MaxQueued, 4096)
+	setInt(&c.MaxQueuedBytes, 8<<20)
+	setInt(&c.MaxWindow, 65536)
+	setDuration(&c.Lease, 20*time.Second)
+	setDuration(&c.ParkMax, time.Minute)
+	setDuration(&c.CallTimeout, 5*time.Minute)
+	setDuration(&c.CommitInterval, time.Second)
+	setDuration(&c.SessionTimeout, 15*time.Second)
+	setDuration(&c.RebalanceTimeout, time.Minute)
+	setDuration(&c.DrainTimeout, 25*time.Second)
+	if c.DrainTimeout > c.RebalanceTimeout/2 {
+		return c, fmt.Errorf("consumer: the drain timeout (%s) must be at most half of the rebalance timeout (%s), or a slow drain costs every partition",
+			c.DrainTimeout, c.RebalanceTimeout)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.OnFinished == nil {
+		c.OnFinished = func() {}
+	}
+	return c, nil
+}
+
+func setInt(v *int, def int) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+func setDuration(v *time.Duration, def time.Duration) {
+	if *v <= 0 {
+		*v = def
+	}
+}

@@ -1,0 +1,59 @@
+package consumer
+
+import (
+	"errors"
+	"time"
+
+	"github.com/fencepost/fencepost/llm"
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// decision is what a failed attempt means for its task.
+type decision struct {
+	outcome tasks.Outcome
+	class   string
+	after   time.Duration
+	handoff bool
+}
+
+// decide applies the retry policy to a failed attempt: cause is why its context ended, if it did, and took how long the
+// attempt ran. The store has the last word, since it alone knows whether the assignment still stands.
+func decide(cfg Config, w *tasks.Work, f *llm.Failure, cause error, took time.Duration) decision {
+	d := decision{outcome: tasks.OutcomeFail, class: string(f.Class)}
+	switch {
+	case errors.Is(cause, errLeaseLost), errors.Is(cause, errStopped):
+		// Not the task's fault: whoever comes next goes on at once, within the budget.
+		d.class = string(llm.Cancelled)
+		if f.WireRequests == 0 && f.Class == llm.NotSent {
+			d.class = string(llm.NotSent)
+		}
+		return retryOrFail(d, w, 0)
+	case errors.Is(cause, errDeadline):
+		d.class = tasks.ClassDeadline
+		return d
+	case f.Class == llm.Cancelled:
+		d.class = string(llm.Ambiguous) // our own time limit: the request may have run
+	}
+	switch {
+	case d.class == string(llm.Ambiguous) && w.OnAmbiguous == tasks.AmbiguousStop:
+		return d
+	case d.class != string(llm.Ambiguous) && !f.Class.Retryable():
+		return d
+	}
+	after := cfg.Retry.Delay(w.Attempts, f.RetryAfter, nil)
+	if after >= w.Remaining-took {
+		return d // the deadline comes first: say so now rather than let the user wait for it
+	}
+	d = retryOrFail(d, w, after)
+	d.handoff = d.outcome == tasks.OutcomeRetry && after > cfg.ParkMax
+	return d
+}
+
+func retryOrFail(d decision, w *tasks.Work, after time.Duration) decision {
+	if w.AttemptsSpent() {
+		d.outcome = tasks.OutcomeFail
+		return d
+	}
+	d.outcome, d.after = tasks.OutcomeRetry, after
+	return d
+}

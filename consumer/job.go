@@ -1,0 +1,130 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/fencepost/fencepost/llm"
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// Causes with which a running call is cancelled.
+var (
+	errLeaseLost = errors.New("the assignment was lost: its lease ended, it was taken over or the task was cancelled")
+	errDeadline  = errors.New("the task's deadline passed")
+	errTimeout   = errors.New("the call took longer than the call timeout")
+	errStopped   = errors.New("the worker stops")
+)
+
+// job is one assignment in work, from the claim to its settle.
+type job struct {
+	it     *item
+	work   *tasks.Work
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	drop   bool // claimed for a partition that is being revoked
+
+	claimedAt int64 // on the consumer's clock
+
+	// leases.mu guards:
+	renewed  int64 // when the last accepted renewal (or the claim) was sent, on the consumer's clock
+	settling bool  // the settle was handed in: it decides, and a renewal that finds nothing says nothing
+}
+
+func (c *Consumer) newJob(it *item, work *tasks.Work, sent time.Time) *job {
+	ctx, cancel := context.WithCancelCause(c.callCtx)
+	return &job{it: it, work: work, ctx: ctx, cancel: cancel, claimedAt: int64(sent.Sub(c.epoch)), renewed: int64(sent.Sub(c.epoch))}
+}
+
+// call runs the provider call of one attempt and hands in its settle. It is the job's own goroutine.
+func (c *Consumer) call(j *job) {
+	defer c.calls.Done()
+	begin := time.Now()
+	limit, cause := c.cfg.CallTimeout, errTimeout
+	if j.work.Remaining < limit {
+		limit, cause = j.work.Remaining, errDeadline
+	}
+	ctx, cancel := context.WithTimeoutCause(j.ctx, limit, cause)
+	answer, err := c.callProvider(ctx, j)
+	cancel()
+	c.metrics.llmCall.Observe(time.Since(begin).Seconds())
+
+	s := tasks.Settlement{Assignment: j.work.Assignment}
+	var report llm.Report
+	if err == nil {
+		report = answer.Report
+		s.Outcome = tasks.OutcomeComplete
+		s.Candidate = tasks.Candidate{ReplyID: newID(), Text: answer.Text, Model: model(report, j.work), FinishReason: answer.FinishReason}
+		c.metrics.attempts.WithLabelValues("answered").Inc()
+	} else {
+		f := failure(err)
+		report = f.Report
+		d := decide(c.cfg, j.work, f, context.Cause(ctx), time.Since(begin))
+		s.Outcome, s.RetryAfter, s.Handoff = d.outcome, d.after, d.handoff
+		s.Failure = tasks.Failure{Class: d.class, Message: f.Message}
+		c.metrics.attempts.WithLabelValues(d.class).Inc()
+		c.log.Info("attempt failed", "task", j.work.TaskID, "attempt", j.work.Attempts, "max_attempts", j.work.MaxAttempts,
+			"class", d.class, "failure", f.Message, "next", s.Outcome, "after", s.RetryAfter)
+	}
+	c.metrics.wireRequests.Add(float64(report.WireRequests))
+	s.Call = ledgerCall(report, j.work, err)
+	c.settle(j, s)
+}
+
+// callProvider is the call itself. A panic in a provider is this attempt's failure, not the worker's end: its other
+// calls are paid for.
+func (c *Consumer) callProvider(ctx context.Context, j *job) (answer llm.Answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("provider panicked", "task", j.work.TaskID, "panic", p, "stack", string(debug.Stack()))
+			err = &llm.Failure{Class: llm.Ambiguous, Message: fmt.Sprintf("the provider's code panicked: %T", p)}
+		}
+	}()
+	r := j.work.Request
+	return c.provider.Call(ctx, llm.Request{
+		Model: r.Model, System: r.System, Content: r.Content,
+		Temperature: r.Temperature, MaxOutputTokens: r.MaxOutputTokens, TraceParent: j.it.trace,
+	})
+}
+
+func failure(err error) *llm.Failure {
+	var f *llm.Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	// A provider that breaks its contract: nothing is known of the request.
+	return &llm.Failure{Class: llm.Ambiguous, Message: "the provider failed without saying how", Err: err}
+}
+
+func model(r llm.Report, w *tasks.Work) string {
+	if r.Model != "" {
+		return r.Model
+	}
+	return w.Request.Model
+}
+
+// ledgerCall is what the ledger says of the attempt. Nothing sent, or refused before the model ran, costs nothing; a
+// request that may have run and reported nothing costs an unknown amount (I7).
+func ledgerCall(r llm.Report, w *tasks.Work, err error) tasks.Call {
+	call := tasks.Call{WireRequests: r.WireRequests, ProviderRequestID: r.RequestID, Model: model(r, w)}
+	if r.Usage != nil {
+		call.InputTokens, call.OutputTokens = &r.Usage.InputTokens, &r.Usage.OutputTokens
+	} else if err != nil && (r.WireRequests == 0 || !failure(err).Class.MayBeCharged()) {
+		zero := int64(0)
+		call.InputTokens, call.OutputTokens, call.PicoUSD = &zero, &zero, &zero
+	}
+	return call
+}
+
+func newID() uuid.UUID {
+	id, err := uuid.NewV7()
+	if err != nil {
+		panic(err) // the system's random source failed: nothing can be told apart any more
+	}
+	return id
+}

@@ -1,0 +1,109 @@
+package consumer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// leases renews the assignments of all jobs in one statement, and cancels those that are lost.
+type leases struct {
+	mu   sync.Mutex
+	jobs map[*job]struct{}
+}
+
+func (l *leases) add(j *job) {
+	l.mu.Lock()
+	l.jobs[j] = struct{}{}
+	l.mu.Unlock()
+}
+
+func (l *leases) remove(j *job) {
+	l.mu.Lock()
+	delete(l.jobs, j)
+	l.mu.Unlock()
+}
+
+// settling marks that the settle decides from here on. The lease is still renewed: while the store is away the answer
+// waits, and should be accepted when it is back.
+func (l *leases) settling(j *job) {
+	l.mu.Lock()
+	j.settling = true
+	l.mu.Unlock()
+}
+
+func (l *leases) list() []*job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	jobs := make([]*job, 0, len(l.jobs))
+	for j := range l.jobs {
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// maxRenewals is how many leases one statement renews.
+const maxRenewals = 1000
+
+// runRenewals renews every quarter of a lease until ctx is done. It is a goroutine with a statement of its own, so that
+// neither calls nor batches can starve it.
+func (c *Consumer) runRenewals(ctx context.Context) {
+	tick := time.NewTicker(c.cfg.Lease / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		jobs := c.leases.list()
+		for len(jobs) > 0 {
+			n := min(len(jobs), maxRenewals)
+			c.renew(ctx, jobs[:n])
+			jobs = jobs[n:]
+		}
+		c.dropExpired()
+	}
+}
+
+func (c *Consumer) renew(ctx context.Context, jobs []*job) {
+	items := make([]tasks.Assignment, len(jobs))
+	for i, j := range jobs {
+		items[i] = j.work.Assignment
+	}
+	// The clock of a lease starts when its renewal is sent: the database's starts later.
+	sent := c.now()
+	callCtx, cancel := context.WithTimeout(ctx, c.cfg.Lease/4)
+	kept, err := c.store.Renew(callCtx, c.cfg.Lease, items)
+	cancel()
+	if err != nil {
+		c.metrics.storeErrors.WithLabelValues("renew").Inc()
+		c.log.Warn("lease renewal failed, trying again", "tasks", len(jobs), "error", err)
+		return
+	}
+	c.leases.mu.Lock()
+	defer c.leases.mu.Unlock()
+	for i, j := range jobs {
+		switch {
+		case kept[i]:
+			j.renewed = sent
+		case !j.settling:
+			j.cancel(errLeaseLost)
+		}
+	}
+}
+
+// dropExpired is the watchdog for a store that does not answer: a job whose lease must have run out stops its call,
+// since its answer could not be accepted and someone else may already be paying for another.
+func (c *Consumer) dropExpired() {
+	c.leases.mu.Lock()
+	defer c.leases.mu.Unlock()
+	now := c.now()
+	for j := range c.leases.jobs {
+		if !j.settling && time.Duration(now-j.renewed) > c.cfg.Lease {
+			j.cancel(errLeaseLost)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package consumer
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencepost/fencepost/llm"
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// metrics holds what is counted as it happens. What can be read from the assignments is collected at each scrape
+// instead, so that a partition that moved away leaves no series behind.
+type metrics struct {
+	records, commits, rebalances, transitions, attempts, storeErrors *prometheus.CounterVec
+
+	wireRequests, staleSettles, drainTimeouts prometheus.Counter
+	queueWait, llmCall, endToEnd              prometheus.Histogram
+}
+
+// seconds are the bounds of the histograms: from a call that fails at once to a user who waited an hour.
+var seconds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	vec := func(name, help, label string, more ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fencepost_" + name, Help: help}, append([]string{label}, more...))
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "fencepost_" + name, Help: help})
+	}
+	histogram := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "fencepost_" + name, Help: help, Buckets: seconds})
+	}
+	m := &metrics{
+		records:     vec("records_total", "Records settled, by what they came to.", "outcome"),
+		commits:     vec("commits_total", "Commits of positions, by result.", "result"),
+		rebalances:  vec("rebalances_total", "Group callbacks, by kind.", "kind"),
+		transitions: vec("task_transitions_total", "Transitions of tasks made by this worker.", "from", "to"),
+		attempts:    vec("llm_attempts_total", "Provider calls ended, by outcome: answered, or the failure's class.", "outcome"),
+		storeErrors: vec("consumer_store_errors_total", "Statements of the task store that failed and are tried again.", "operation"),
+
+		wireRequests:  counter("llm_wire_requests_total", "Requests that reached the wire."),
+		staleSettles:  counter("stale_settles_refused_total", "Settles refused because the assignment was no longer the current one."),
+		drainTimeouts: counter("consumer_drain_timeouts_total", "Drains that ended with work still running."),
+
+		queueWait: histogram("queue_wait_seconds", "From the time a task could be claimed to its claim."),
+		llmCall:   histogram("llm_call_seconds", "Duration of a provider call."),
+		endToEnd:  histogram("task_end_to_end_seconds", "From the time a task could be claimed to its saved reply."),
+	}
+	for _, v := range []string{"settled", "finished", "handed_off", "dead_lettered", "skipped"} {
+		m.records.WithLabelValues(v)
+	}
+	for _, v := range []string{"ok", "error"} {
+		m.commits.WithLabelValues(v)
+	}
+	for _, v := range []string{"assigned", "revoked", "lost"} {
+		m.rebalances.WithLabelValues(v)
+	}
+	for _, to := range []tasks.Status{tasks.StatusCompleted, tasks.StatusFailed, tasks.StatusQueued} {
+		m.transitions.WithLabelValues(string(tasks.StatusRunning), string(to))
+	}
+	m.attempts.WithLabelValues("answered")
+	m.attempts.WithLabelValues(tasks.ClassDeadline)
+	for _, class := range llm.Classes {
+		m.attempts.WithLabelValues(string(class))
+	}
+	for _, op := range []string{"claim", "renew", "settle"} {
+		m.storeErrors.WithLabelValues(op)
+	}
+	if r != nil {
+		r.MustRegister(m.records, m.commits, m.rebalances, m.transitions, m.attempts, m.storeErrors,
+			m.wireRequests, m.staleSettles, m.drainTimeouts, m.queueWait, m.llmCall, m.endToEnd)
+	}
+	return m
+}
+
+// partitionCollector reads the assignments at each scrape.
+type partitionCollector struct {
+	c *Consumer
+
+	inFlight, settledAhead, position, committed, end, lag, headAge *prometheus.Desc
+}
+
+func newPartitionCollector(c *Consumer) *partitionCollector {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("fencepost_consumer_"+name, help, []string{"group", "topic", "partition"}, nil)
+	}
+	return &partitionCollector{
+		c:            c,
+		inFlight:     desc("in_flight_records", "Unsettled records held by this worker."),
+		settledAhead: desc("settled_ahead_records", "Records settled beyond the position."),
+		position:     desc("position", "First unsettled offset."),
+		committed:    desc("committed_offset", "Position last committed by this worker, or found at assignment."),
+		end:          desc("end_offset", "End of the partition as of the last fetch."),
+		lag:          desc("lag_records", "Records from the committed position to the end as of the last fetch."),
+		headAge:      desc("head_age_seconds", "Age of the record that holds the position back; 0 with none."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (p *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{p.inFlight, p.settledAhead, p.position, p.committed, p.end, p.lag, p.headAge} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (p *partitionCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range p.c.Partitions() {
+		gauge := func(d *prometheus.Desc, v float64) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, p.c.cfg.Group, s.Topic, s.label())
+		}
+		gauge(p.inFlight, float64(s.InFlight))
+		gauge(p.settledAhead, float64(s.SettledAhead))
+		gauge(p.headAge, s.HeadAge.Seconds())
+		if s.Position >= 0 {
+			gauge(p.position, float64(s.Position))
+		}
+		if s.Committed >= 0 {
+			gauge(p.committed, float64(s.Committed))
+		}
+		if s.End >= 0 {
+			gauge(p.end, float64(s.End))
+			if s.Committed >= 0 {
+				gauge(p.lag, float64(max(0, s.End-s.Committed)))
+			}
+		}
+	}
+}
+
+// PartitionState is one partition of this worker at one moment.
+type PartitionState struct {
+	Topic        string
+	Partition    int32
+	Position     int64 // -1: nothing received yet
+	Committed    int64 // -1: the group has no commit
+	End          int64 // -1: nothing received yet
+	InFlight     int
+	SettledAhead int
+	Head         int64         // offset of the record that holds the position back, -1 with none
+	HeadAge      time.Duration // since the record's own time
+	Paused       bool
+}

@@ -1,0 +1,141 @@
+package consumer
+
+import (
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/fencepost/fencepost/offsets"
+)
+
+const (
+	maxPoll = 2000
+	// fatalAfter is how long a partition may answer every fetch with an error before the session begins anew: the client
+	// does not get over a recreated topic, for one, and returns its error thousands of times a second.
+	fatalAfter = 5 * time.Second
+)
+
+// poll receives records until the session ends. It never works on them, so that no work can hold up a rebalance.
+func (s *session) poll() {
+	c := s.c
+	pause := backoff{base: 50 * time.Millisecond, max: time.Second}
+	var failing time.Time
+	for s.ctx.Err() == nil {
+		fetches := s.client.PollRecords(s.ctx, maxPoll)
+		if fetches.IsClientClosed() {
+			s.end(kgo.ErrClientClosed)
+			return
+		}
+		if err := s.pollErrors(fetches); err != nil {
+			if failing.IsZero() {
+				failing = time.Now()
+				c.log.Error("fetching fails", "error", err)
+			}
+			if time.Since(failing) > fatalAfter {
+				s.end(err)
+				return
+			}
+			sleep(s.ctx, pause.next())
+		} else if fetches.NumRecords() > 0 {
+			failing = time.Time{}
+			pause.reset()
+		}
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			s.receive(p)
+		})
+	}
+}
+
+// pollErrors logs what is worth knowing and returns an error that stands in the way of fetching.
+func (s *session) pollErrors(fetches kgo.Fetches) error {
+	var fatal error
+	fetches.EachError(func(topic string, partition int32, err error) {
+		var loss *kgo.ErrDataLoss
+		var group *kgo.ErrGroupSession
+		switch {
+		case s.ctx.Err() != nil:
+		case errors.As(err, &loss):
+			s.c.log.Error("records were lost before they were read", "topic", topic, "partition", partition,
+				"consumed_to", loss.ConsumedTo, "reset_to", loss.ResetTo)
+		case errors.As(err, &group):
+			s.c.log.Warn("group session ended", "error", err)
+		default:
+			fatal = err
+		}
+	})
+	return fatal
+}
+
+// receive registers the records of one partition's fetch and queues them.
+func (s *session) receive(p kgo.FetchTopicPartition) {
+	c := s.c
+	c.mu.Lock()
+	a := s.assignments[partitionKey{p.Topic, p.Partition}]
+	if a != nil && !a.resumed && !a.dead {
+		committed, ahead := c.positions.Resume(p.Topic, p.Partition)
+		a.resumed, a.committed.Offset, a.ahead = true, committed, ahead
+		a.meta = offsets.EncodeRuns(committed, ahead, aheadLimit)
+	}
+	c.mu.Unlock()
+	if a == nil {
+		return // revoked since it was fetched: its next owner reads them
+	}
+
+	items := make([]*item, len(p.Records))
+	var rejected []*item
+	for i, rec := range p.Records {
+		if rec.Attrs.IsControl() || offsets.Contains(a.ahead, rec.Offset) {
+			continue
+		}
+		it := newItem(a, rec)
+		var err error
+		if it.ref, err = decodeRecord(rec.Value); err != nil {
+			rejected = append(rejected, it)
+			c.log.Warn("unreadable record", "topic", p.Topic, "partition", p.Partition, "offset", rec.Offset, "error", err)
+		}
+		items[i] = it
+	}
+
+	c.mu.Lock()
+	if a.dead || a.draining {
+		c.mu.Unlock()
+		return
+	}
+	skipped := 0
+	for i, rec := range p.Records {
+		h := a.tracker.Register(rec.Offset, rec.LeaderEpoch)
+		it := items[i]
+		if !h.Valid() {
+			continue
+		}
+		if it == nil {
+			a.tracker.Done(h)
+			skipped++
+			continue
+		}
+		it.handle = h
+		a.received = append(a.received, receipt{it.offset, it.timestamp})
+		a.bytes += it.size()
+		if it.ref.Workspace == "" {
+			a.start(it)
+			continue
+		}
+		key, ordered := laneKey(c.cfg.Order, rec)
+		a.enqueue(it, key, ordered)
+	}
+	a.logEnd = p.HighWatermark
+	c.makeReady(a)
+	full := a.full(c.cfg)
+	c.mu.Unlock()
+
+	c.metrics.records.WithLabelValues("skipped").Add(float64(skipped))
+	for _, it := range rejected {
+		if it.handle.Valid() {
+			c.deadLetter(it, "unreadable")
+		}
+	}
+	if full {
+		c.adjustFetching(a)
+	}
+}

@@ -1,0 +1,177 @@
+package consumer
+
+import (
+	"context"
+	"time"
+
+	"github.com/fencepost/fencepost/llm"
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// pending is a settle that waits for its batch.
+type pending struct {
+	job        *job
+	settlement tasks.Settlement
+}
+
+// settle hands in the end of an assignment. It never blocks: what waits is bounded by the slots.
+func (c *Consumer) settle(j *job, s tasks.Settlement) {
+	c.leases.settling(j)
+	c.settleMu.Lock()
+	c.pending = append(c.pending, pending{j, s})
+	c.settleMu.Unlock()
+	c.settleWork.Signal()
+}
+
+// runSettles settles in batches until stopped and nothing is pending.
+func (c *Consumer) runSettles() {
+	var last time.Time
+	for {
+		batch, ok := c.nextSettles(last)
+		if !ok {
+			return
+		}
+		last = time.Now()
+		c.settleBatch(batch)
+	}
+}
+
+// nextSettles waits for a batch, which may be empty when another settler was quicker. False: stopped.
+func (c *Consumer) nextSettles(last time.Time) ([]pending, bool) {
+	c.settleMu.Lock()
+	defer c.settleMu.Unlock()
+	for len(c.pending) == 0 {
+		if c.settlesClosed {
+			return nil, false
+		}
+		c.settleWork.Wait()
+	}
+	if wait := batchLinger - time.Since(last); wait > 0 && len(c.pending) < maxBatch {
+		c.settleMu.Unlock()
+		time.Sleep(wait)
+		c.settleMu.Lock()
+	}
+	n := min(len(c.pending), maxBatch)
+	batch := append([]pending(nil), c.pending[:n]...)
+	rest := copy(c.pending, c.pending[n:])
+	clear(c.pending[rest:])
+	c.pending = c.pending[:rest]
+	if rest > 0 {
+		c.settleWork.Signal()
+	}
+	return batch, true
+}
+
+// settleBatch settles until the store answers: an answer that is paid for is not dropped because a connection was.
+// The store recognises a repeat of what it had accepted.
+func (c *Consumer) settleBatch(batch []pending) {
+	if len(batch) == 0 {
+		return
+	}
+	items := make([]tasks.Settlement, len(batch))
+	for i := range batch {
+		items[i] = batch[i].settlement
+	}
+	pause := backoff{base: 50 * time.Millisecond, max: 2 * time.Second}
+	for {
+		ctx, cancel := context.WithTimeout(c.hard, storeTimeout)
+		settled, err := c.store.Settle(ctx, items)
+		cancel()
+		if err == nil {
+			c.settled(batch, settled)
+			return
+		}
+		c.metrics.storeErrors.WithLabelValues("settle").Inc()
+		if c.hard.Err() != nil {
+			c.log.Error("stopped with unsettled answers; their tasks go on when the leases end", "tasks", len(batch), "error", err)
+			c.abandon(batch)
+			return
+		}
+		wait := pause.next()
+		c.log.Warn("settle failed, trying again", "tasks", len(batch), "wait", wait, "error", err)
+		sleep(c.hard, wait)
+	}
+}
+
+// abandon lets go of jobs whose end could not be stored.
+func (c *Consumer) abandon(batch []pending) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range batch {
+		c.leases.remove(p.job)
+		p.job.cancel(errStopped)
+		if it := p.job.it; it.state == itemStarted {
+			it.state = itemEnded
+			it.asg.stopped()
+		}
+	}
+	c.freeSlots(len(batch))
+}
+
+// settled acts on the verdicts of one batch.
+func (c *Consumer) settled(batch []pending, verdicts []tasks.Settled) {
+	var done, handedOff []*item
+	var again []pending
+	finished := false
+	free := 0
+	c.mu.Lock()
+	for i, p := range batch {
+		s, v := p.settlement, verdicts[i]
+		if v.Verdict == tasks.VerdictInvalid {
+			// What the provider returned cannot be stored: that is this attempt's failure.
+			c.log.Error("the outcome of an attempt cannot be stored", "task", s.TaskID, "outcome", s.Outcome, "error", v.Err)
+			p.settlement.Candidate = tasks.Candidate{}
+			p.settlement.Failure = tasks.Failure{Class: string(llm.RejectedOutput), Message: "the answer cannot be stored"}
+			if s.Outcome == tasks.OutcomeComplete {
+				p.settlement.Outcome = tasks.OutcomeFail
+				again = append(again, p)
+				continue
+			}
+		}
+		c.leases.remove(p.job)
+		p.job.cancel(nil)
+		c.countVerdict(p, v)
+		finished = finished || v.Status.Terminal()
+		switch {
+		case v.Ended():
+			done = append(done, p.job.it)
+		case v.Verdict == tasks.VerdictAccepted && s.Outcome == tasks.OutcomeRetry && s.Handoff:
+			handedOff = append(handedOff, p.job.it)
+		case v.Verdict == tasks.VerdictAccepted && s.Outcome == tasks.OutcomeRetry:
+			c.park(p.job.it, s.RetryAfter, false)
+			free++
+		default:
+			// Released, or someone else's now: claiming it again says what it comes to.
+			c.park(p.job.it, time.Millisecond, false)
+			free++
+		}
+	}
+	c.freeSlots(free)
+	c.mu.Unlock()
+	if len(done) > 0 {
+		c.ended("settled", len(done), done...)
+	}
+	if len(handedOff) > 0 {
+		c.ended("handed_off", len(handedOff), handedOff...)
+	}
+	if finished {
+		c.cfg.OnFinished()
+	}
+	if len(again) > 0 {
+		c.settleBatch(again)
+	}
+}
+
+func (c *Consumer) countVerdict(p pending, v tasks.Settled) {
+	if v.Verdict == tasks.VerdictAccepted {
+		c.metrics.transitions.WithLabelValues(string(tasks.StatusRunning), string(v.Status)).Inc()
+		if p.settlement.Outcome == tasks.OutcomeComplete {
+			w := p.job.work
+			c.metrics.endToEnd.Observe(w.Queued.Seconds() + time.Duration(c.now()-p.job.claimedAt).Seconds())
+		}
+		return
+	}
+	c.metrics.staleSettles.Inc()
+	c.log.Warn("settle refused", "task", p.settlement.TaskID, "version", p.settlement.Version,
+		"outcome", p.settlement.Outcome, "verdict", v.Verdict, "status", v.Status)
+}

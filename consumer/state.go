@@ -1,0 +1,48 @@
+package consumer
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+)
+
+func (s PartitionState) label() string { return strconv.Itoa(int(s.Partition)) }
+
+// Partitions returns the state of every partition that this worker owns, in order.
+func (c *Consumer) Partitions() []PartitionState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == nil {
+		return nil
+	}
+	list := make([]PartitionState, 0, len(c.session.assignments))
+	for _, a := range c.session.assignments {
+		s := PartitionState{
+			Topic: a.topic, Partition: a.partition, Position: a.tracker.Position().Offset, Committed: a.committed.Offset,
+			End: a.logEnd, InFlight: a.tracker.Unsettled(), SettledAhead: a.tracker.SettledAhead(), Head: -1, Paused: a.paused,
+		}
+		if head, ok := a.head(); ok {
+			s.Head, s.HeadAge = head.offset, max(0, time.Since(time.UnixMilli(head.timestamp)))
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b PartitionState) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return list
+}
+
+// errNotJoined: no assignment has been received from the group.
+var errNotJoined = errors.New("not yet a member of the consumer group")
+
+// Ready says why this worker cannot work, or nil. A member without partitions is ready.
+func (c *Consumer) Ready() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == nil || !c.session.joined {
+		return errNotJoined
+	}
+	return nil
+}
