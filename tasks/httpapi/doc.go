@@ -1,0 +1,42 @@
+// Package httpapi is the submission API: it answers 202 only for what is stored, and the same task for the same key.
+//
+// # What it promises
+//
+//   - A 202 is written after the transaction that holds message, submission, task and handoff has committed (I3).
+//   - When the outcome of a submission is not known, the answer says so and asks for a repeat under the same key; it never
+//     claims that nothing was stored. A repeat is safe, since the key decides (I6).
+//   - Another workspace's object is answered exactly as one that does not exist (I8).
+//   - Every input is bounded: body, fields, headers, waiters, requests and bytes in hand.
+//   - Every error is application/problem+json with a stable code and, where one is to blame, the field.
+//
+// Checks come in this order: credentials, Idempotency-Key, conversation, body, store. So a request that is refused has
+// bound no key.
+//
+// # Choices that the interface leaves open
+//
+//   - A body that is not application/json is 415 with code invalid_request; a method that a route does not have is 405
+//     with code method_not_allowed.
+//   - Text with a NUL, invalid UTF-8 or half a surrogate pair is refused, not silently changed. Content is stored as sent,
+//     and must have something besides white space.
+//   - wait is a Go duration or a number of seconds. More than Limits.MaxWait is cut to it, and limit to Limits.MaxPage:
+//     what was not had yet is had by asking again.
+//   - An unknown query parameter is refused, because a misspelt filter would otherwise answer with everything.
+//   - The fingerprint is taken of what the caller sent, before the server's default model is filled in: a new default must
+//     not turn a repeat into a 422.
+//   - Cancelling says in "changed" whether it changed anything.
+//
+// # Who owns what
+//
+// Run owns the goroutines of the batcher (batch.go: one collector, a few committers) and of the waiter hub (wait.go: one
+// poll for all waiters), and returns when they have ended. Handlers own nothing that outlives them; a submission whose
+// client went away is finished all the same. hub.mu guards the waiters, keyCache.mu the known keys; neither is held over
+// a call of the store.
+//
+// Ending in order: Drain (for http.Server.RegisterOnShutdown) lets waits end as they stand, http.Server.Shutdown waits for
+// the handlers, then Run's context is cancelled and what is still queued is stored.
+//
+// # What it does not do
+//
+// It has no timeouts for slow clients: those are http.Server's (ReadHeaderTimeout, ReadTimeout, MaxHeaderBytes, and a
+// WriteTimeout, if any, above Limits.MaxWait). It never calls a model and knows no Kafka.
+package httpapi

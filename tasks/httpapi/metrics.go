@@ -1,0 +1,54 @@
+package httpapi
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are fencepost_http_*. route is one of the routes' own names, so the series are as many as the code has.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	batches  prometheus.Histogram
+}
+
+func newMetrics(r prometheus.Registerer, waiting, queued func() float64) (*metrics, error) {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fencepost_http_requests_total", Help: "Requests answered, by route and status.",
+		}, []string{"route", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "fencepost_http_request_seconds", Help: "Time to the answer, by route; with wait, the wait is in it.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"route"}),
+		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "fencepost_http_submit_batch_size", Help: "Submissions in one transaction.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+		}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.batches,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fencepost_http_waiting_requests", Help: "Requests that wait for their task to finish.",
+		}, waiting),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "fencepost_http_submit_queue", Help: "Submissions that are not in a transaction yet.",
+		}, queued),
+	} {
+		errs = append(errs, r.Register(c))
+	}
+	return m, errors.Join(errs...)
+}
+
+func (m *metrics) request(route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.seconds.WithLabelValues(route).Observe(took.Seconds())
+}
+
+func (m *metrics) batch(n int) { m.batches.Observe(float64(n)) }

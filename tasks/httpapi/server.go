@@ -1,0 +1,144 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// Server is the submission API. Make it with New, serve Handler, and keep Run running beside it.
+type Server struct {
+	store    tasks.Store
+	defaults Defaults
+	limits   Limits
+	keys     *keyCache
+	batcher  *batcher
+	hub      *hub
+	metrics  *metrics
+	errors   errorLog
+	handler  http.Handler
+	bytes    atomic.Int64 // of request bodies in hand
+}
+
+// New makes a Server. It starts nothing.
+func New(c Config) (*Server, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		store: c.Store, defaults: c.Defaults, limits: c.Limits,
+		keys:   newKeyCache(c.Keys, c.Limits),
+		hub:    newHub(c.Store, c.Limits.MaxWaiters, c.Logger),
+		errors: errorLog{log: c.Logger},
+	}
+	s.metrics, err = newMetrics(c.Registerer,
+		func() float64 { return float64(s.hub.waiting()) },
+		func() float64 { return float64(len(s.batcher.queue)) })
+	if err != nil {
+		return nil, err
+	}
+	s.batcher = newBatcher(c, s.metrics)
+	s.handler = s.routes()
+	return s, nil
+}
+
+// Handler serves the API's routes; every other path is a problem 404.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Run stores what the handlers are given and polls for those who wait, until ctx is done. What is queued by then is still
+// stored, for at most Limits.SubmitTimeout. Stop the http.Server first, or its handlers are refused.
+func (s *Server) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.hub.run(ctx) })
+	s.batcher.run(ctx)
+	s.hub.drain() // a poll will not come any more
+	wg.Wait()
+	return nil
+}
+
+// Wake says that tasks may have finished, so that those who wait learn of it before the next poll. It never blocks.
+func (s *Server) Wake() { s.hub.wake() }
+
+// Drain lets every wait end now, with the task as it stands, so that http.Server.Shutdown need not outlast MaxWait: give
+// it to http.Server.RegisterOnShutdown. Nothing waits afterwards.
+func (s *Server) Drain() { s.hub.drain() }
+
+// call is one authenticated request.
+type call struct {
+	w         http.ResponseWriter
+	r         *http.Request
+	workspace string
+}
+
+// routes are what the API answers. A path that is known with another method is 405, all else 404.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range []struct {
+		method, path string
+		handle       func(*call) (int, error)
+	}{
+		{"POST", "/v1/conversations/{conversation}/messages", s.postMessage},
+		{"GET", "/v1/conversations/{conversation}/messages", s.getConversation},
+		{"GET", "/v1/tasks", s.listTasks},
+		{"GET", "/v1/tasks/{id}", s.getTask},
+		{"GET", "/v1/tasks/{id}/attempts", s.getAttempts},
+		{"POST", "/v1/tasks/{id}/cancel", s.cancelTask},
+	} {
+		mux.Handle(route.method+" "+route.path, s.route(route.method+" "+route.path, func(c *call) (int, error) {
+			key, err := s.keys.authenticate(c.r.Context(), c.r.Header)
+			if err != nil {
+				return 0, err
+			}
+			c.workspace = key.Workspace
+			return route.handle(c)
+		}))
+	}
+	for p, allow := range map[string]string{
+		"/v1/conversations/{conversation}/messages": "GET, HEAD, POST",
+		"/v1/tasks":               "GET, HEAD",
+		"/v1/tasks/{id}":          "GET, HEAD",
+		"/v1/tasks/{id}/attempts": "GET, HEAD",
+		"/v1/tasks/{id}/cancel":   "POST",
+	} {
+		mux.Handle(p, s.route("other", func(*call) (int, error) { return 0, methodNotAllowed(allow) }))
+	}
+	unknown := s.route("other", func(*call) (int, error) { return 0, noRoute() })
+	mux.Handle("/", unknown)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// ServeMux redirects an unclean path, by a 301 that turns POST into GET.
+		if p := r.URL.EscapedPath(); path.Clean(p) != p {
+			unknown.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// route is what all routes share: the request's id, its metrics, and the one place where an error becomes a problem.
+// handle returns the status it wrote, or an error and has written nothing.
+func (s *Server) route(name string, handle func(*call) (int, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		id := requestID(r.Header)
+		w.Header()["X-Request-Id"] = []string{id}
+		status, err := handle(&call{w: w, r: r})
+		if err != nil {
+			p := asProblem(err)
+			status = p.Status
+			s.errors.note(r.Context(), p, name, id)
+			p.write(w)
+		}
+		s.metrics.request(name, status, time.Since(began))
+	})
+}
+
+// read is the context of a read for the caller's answer.
+func (s *Server) read(c *call) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.r.Context(), s.limits.ReadTimeout)
+}
