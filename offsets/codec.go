@@ -98,8 +98,9 @@ func DecodeRuns(position int64, metadata string) ([]Run, error) {
 		if length, payload, ok = uvarint(payload); !ok {
 			return nil, ErrCorrupt
 		}
-		// Runs that touch would have been one; an end beyond the largest offset would wrap to before the position.
-		if (gap == 0 && len(runs) > 0) || gap > math.MaxInt64-end || length >= math.MaxInt64-end-gap {
+		// Runs that touch would have been one. An end beyond the largest offset would wrap around; the right side of the
+		// comparison cannot, since end and gap are not negative.
+		if (gap == 0 && len(runs) > 0) || length >= math.MaxInt64-end-gap {
 			return nil, ErrCorrupt
 		}
 		r := Run{From: end + gap, To: end + gap + length + 1}

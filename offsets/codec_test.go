@@ -155,5 +155,10 @@ func TestEncodeSizes(t *testing.T) {
 	if err != nil || len(runs) < 1500 || !slices.Equal(runs, alternating[:len(runs)]) {
 		t.Errorf("%d runs, %v", len(runs), err)
 	}
+	// A run that does not fit ends it, also where a shorter one behind it would fit.
+	long := []Run{{1, 2}, {202, 402}, {403, 404}}
+	if runs, err := DecodeRuns(0, EncodeRuns(0, long, 16)); err != nil || !slices.Equal(runs, long[:1]) {
+		t.Errorf("kept %v, %v, want the nearest run alone", runs, err)
+	}
 	t.Logf("4096 bytes hold %d single records", len(runs))
 }

@@ -138,7 +138,7 @@ func (p *pair) check() error {
 		return fmt.Errorf("window %d, unsettled %d, ahead %d, want %d, %d, %d",
 			p.t.Window(), p.t.Unsettled(), p.t.SettledAhead(), window, unsettled, window-unsettled)
 	}
-	kept := Run{math.MinInt64, math.MinInt64} // Ahead appends: what was in dst stays as it is
+	kept := Run{-9, math.MaxInt64} // Ahead appends: what was in dst stays as it is
 	got := p.t.Ahead([]Run{kept})
 	if got[0] != kept || !slices.Equal(got[1:], p.m.ahead()) {
 		return fmt.Errorf("Ahead = %v, want %v", got, p.m.ahead())

@@ -20,8 +20,8 @@ var (
 )
 
 // Commit commits each item for the member that acquired its partition, memberID as kgo.Client.GroupMetadata gave it
-// then. It returns one outcome an item, in their order: nil when the broker has acknowledged it, ErrNotOwner, ErrRegress,
-// ErrInvalid, or a transient error. After a transient error that is not a broker's code the position may be committed.
+// then. It returns one outcome an item, in their order: nil when the broker has acknowledged it, offsets.ErrNotOwner,
+// offsets.ErrRegress, offsets.ErrInvalid, or a transient error. After a transient error that is not a broker's code the position may be committed.
 //
 // It may be called from OnPartitionsRevoked. It must not be called from OnPartitionsLost: there is nothing to commit.
 func (c *Committer) Commit(ctx context.Context, memberID string, commits []offsets.Commit) []error {
@@ -35,7 +35,7 @@ func (c *Committer) Commit(ctx context.Context, memberID string, commits []offse
 		return fill(errs, errNotBound)
 	case memberID == "":
 		// A commit without a member id is accepted by a broker whose group is empty.
-		return fill(errs, fmt.Errorf("%w: not a member", ErrNotOwner))
+		return fill(errs, fmt.Errorf("%w: not a member", offsets.ErrNotOwner))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout)
 	defer cancel()
@@ -76,11 +76,11 @@ func (c *Committer) screen(memberID string, commits []offsets.Commit, errs []err
 	for i, cm := range commits {
 		p := partition{cm.Topic, cm.Partition}
 		if _, twice := b.items[p]; twice || cm.Position.Offset < 0 {
-			errs[i] = ErrInvalid
+			errs[i] = offsets.ErrInvalid
 			continue
 		}
 		if f, ok := c.floor[p]; ok && f.memberID == memberID && cm.Position.Offset < f.offset {
-			errs[i] = fmt.Errorf("%w: %d after %d", ErrRegress, cm.Position.Offset, f.offset)
+			errs[i] = fmt.Errorf("%w: %d after %d", offsets.ErrRegress, cm.Position.Offset, f.offset)
 			continue
 		}
 		b.items[p] = item{i, cm.Position, offsets.EncodeRuns(cm.Position.Offset, cm.Ahead, c.limit)}
@@ -116,7 +116,7 @@ func (c *Committer) send(ctx context.Context, cl *kgo.Client, b batch) (tooLarge
 // prepare is the last look before the request leaves: franz-go has put the member id on it that is current now.
 func (b batch) prepare(req *kmsg.OffsetCommitRequest) error {
 	if req.MemberID != b.memberID {
-		return fmt.Errorf("%w: the member id has changed", ErrNotOwner)
+		return fmt.Errorf("%w: the member id has changed", offsets.ErrNotOwner)
 	}
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -131,7 +131,7 @@ func (b batch) prepare(req *kmsg.OffsetCommitRequest) error {
 // fail writes an outcome of the whole request.
 func (b batch) fail(ctx context.Context, err error) {
 	switch {
-	case errors.Is(err, ErrNotOwner):
+	case errors.Is(err, offsets.ErrNotOwner):
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), errAmbiguous)
 	default:
@@ -158,7 +158,7 @@ func (c *Committer) judge(b batch, codes map[partition]int16) (tooLarge []partit
 			tooLarge = append(tooLarge, p)
 		case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.FencedInstanceID),
 			errors.Is(err, kerr.StaleMemberEpoch), errors.Is(err, kerr.FencedMemberEpoch):
-			err = fmt.Errorf("%w: %w", ErrNotOwner, err)
+			err = fmt.Errorf("%w: %w", offsets.ErrNotOwner, err)
 		}
 		b.errs[it.index] = err
 	}

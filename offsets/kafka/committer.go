@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -10,18 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/fencepost/fencepost/offsets"
-)
-
-// Outcomes of one item of a commit that a caller decides on. Every other error is transient: the same position, or a
-// later one, may be committed again.
-var (
-	// ErrNotOwner is offsets.ErrNotOwner.
-	ErrNotOwner = offsets.ErrNotOwner
-	// ErrRegress: the position is behind one committed before under the same member id. It was not sent.
-	ErrRegress = errors.New("position is behind what was committed")
-	// ErrInvalid: the item has no position (a broker would store it, and the group's position would be gone), or names a
-	// partition that an earlier item of the same call has named. It was not sent.
-	ErrInvalid = errors.New("commit has no position or is a duplicate")
 )
 
 // Config is what a Committer needs to know. The zero value of a field but Group takes the default.
