@@ -1,0 +1,202 @@
+package sim
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Answers as they go on the wire.
+type (
+	completion struct {
+		ID      string   `json:"id"`
+		Object  string   `json:"object"`
+		Created int64    `json:"created"`
+		Model   string   `json:"model"`
+		Choices []choice `json:"choices"`
+		Usage   *usage   `json:"usage"`
+	}
+	choice struct {
+		Index        int      `json:"index"`
+		Message      *message `json:"message,omitempty"`
+		Delta        *message `json:"delta,omitempty"`
+		LogProbs     *int     `json:"logprobs"`
+		FinishReason *string  `json:"finish_reason"`
+	}
+	message struct {
+		Role    string  `json:"role,omitempty"`
+		Content string  `json:"content"`
+		Refusal *string `json:"refusal"`
+	}
+	usage struct {
+		PromptTokens     int64 `json:"prompt_tokens"`
+		CompletionTokens int64 `json:"completion_tokens"`
+		TotalTokens      int64 `json:"total_tokens"`
+	}
+)
+
+// created is fixed: an answer depends on its request alone.
+const created = 1767225600
+
+func (s *Server) serveChat(w http.ResponseWriter, req *http.Request) {
+	h := headers{
+		IdempotencyKey: req.Header.Get("Idempotency-Key"),
+		TraceParent:    req.Header.Get("Traceparent"),
+		RequestID:      req.Header.Get("X-Request-Id"),
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxRequestBody))
+	if err != nil {
+		s.refuse(w, req, h, http.StatusRequestEntityTooLarge, errReadBody)
+		return
+	}
+	c, err := parseCall(body)
+	if err != nil {
+		s.refuse(w, req, h, http.StatusBadRequest, err)
+		return
+	}
+	body = nil // it would be held as long as the call waits
+
+	e, r := s.begin(c, h)
+	rep := say(c, &r)
+	in, out := billed(rep, &r)
+	status := 0
+	// A fault ends the handler by a panic of net/http's own, so the end is written down on the way out. Only a client
+	// that left by itself is gone, not one that was thrown out.
+	ended := false
+	end := func() {
+		if !ended {
+			ended = true
+			s.note(s.ledger.end(e, r.Do, status, req.Context().Err() != nil, in, out))
+		}
+	}
+	defer end()
+
+	s.wait(req.Context(), time.Duration(r.Latency))
+	for k, v := range r.Headers {
+		w.Header().Set(k, v)
+	}
+	if w.Header().Get("X-Request-Id") == "" {
+		w.Header().Set("X-Request-Id", "req_sim_"+strconv.FormatInt(e.N, 10))
+	}
+	switch r.Do {
+	case doHang:
+		s.hang(req.Context())
+		end()
+		panic(http.ErrAbortHandler)
+	case doResetBeforeHeaders:
+		end()
+		reset(w)
+	case doStatus, doAnswer, doEmpty, doGarbage, doResetAfterHeaders, doCutStream:
+		status = http.StatusOK
+		if r.Status != 0 {
+			status = r.Status
+		}
+		s.answer(w, c, &r, rep, e.N, status, end)
+	}
+}
+
+// answer writes what the rule wants written. end is called before a connection is thrown away.
+func (s *Server) answer(w http.ResponseWriter, c call, r *rule, rep reply, n int64, status int, end func()) {
+	if r.Do == doStatus || r.Do == doGarbage {
+		s.answerRaw(w, r, status)
+		return
+	}
+	if raw, ok := r.rawBody(); ok {
+		send(w, status, raw, r, end)
+		return
+	}
+	if c.stream {
+		s.stream(w, c, r, rep, n, status, end)
+		return
+	}
+	body, err := json.Marshal(completion{
+		ID: completionID(n), Object: "chat.completion", Created: created, Model: c.model,
+		Choices: []choice{{Message: &message{Role: "assistant", Content: rep.text}, FinishReason: &rep.finish}},
+		Usage:   usageOf(rep),
+	})
+	if err != nil {
+		writeError(w, http.StatusInternalServerError, "the answer cannot be encoded")
+		return
+	}
+	send(w, status, body, r, end)
+}
+
+func (s *Server) answerRaw(w http.ResponseWriter, r *rule, status int) {
+	raw, ok := r.rawBody()
+	if !ok {
+		raw = errorBody(status, "simulated status "+strconv.Itoa(status))
+		if r.Do == doGarbage {
+			raw = []byte("\x00\xff\xfe}{ this is no JSON <html>")
+		}
+	}
+	contentType(w, raw)
+	w.WriteHeader(status)
+	_, _ = w.Write(raw)
+}
+
+// send writes a whole answer, or as much of it as the rule lets through.
+func send(w http.ResponseWriter, status int, body []byte, r *rule, end func()) {
+	contentType(w, body)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	switch r.Do {
+	case doResetAfterHeaders:
+		flush(w)
+		end()
+		reset(w)
+	case doCutStream:
+		_, _ = w.Write(body[:len(body)/2])
+		flush(w)
+		end()
+		panic(http.ErrAbortHandler)
+	default:
+		_, _ = w.Write(body)
+	}
+}
+
+func contentType(w http.ResponseWriter, body []byte) {
+	if w.Header().Get("Content-Type") != "" {
+		return
+	}
+	if json.Valid(body) {
+		w.Header().Set("Content-Type", "application/json")
+	} else {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	}
+}
+
+// refuse answers a request that is not a call. It is listed all the same: it arrived.
+func (s *Server) refuse(w http.ResponseWriter, req *http.Request, h headers, status int, err error) {
+	e := &entry{Headers: h}
+	s.note(s.ledger.arrive(e))
+	writeError(w, status, err.Error())
+	s.note(s.ledger.end(e, doStatus, status, req.Context().Err() != nil, 0, 0))
+}
+
+// reset ends the connection with a RST, so that the client sees a failure of the network and no end of an answer.
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil { // HTTP/2: its stream is reset instead
+		panic(http.ErrAbortHandler)
+	}
+	raw := conn
+	if t, ok := conn.(*tls.Conn); ok {
+		raw = t.NetConn()
+	}
+	if t, ok := raw.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	raw.Close()
+}
+
+func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
+
+func completionID(n int64) string { return "chatcmpl-sim-" + strconv.FormatInt(n, 10) }
+
+func usageOf(rep reply) *usage {
+	return &usage{PromptTokens: rep.input, CompletionTokens: rep.output, TotalTokens: rep.input + rep.output}
+}
