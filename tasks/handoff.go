@@ -22,3 +22,12 @@ type Mark struct {
 	Shard int16
 	After int64
 }
+
+// Horizon places a read of the outbox among the transactions that write to it. A handoff may appear later with a
+// smaller id than one that was read, since ids are drawn before the commit; it is then of a transaction that had begun,
+// and once a later read's Running has come to this one's Next, no such transaction is left. The zero value is a store's
+// in which an id and its handoff appear at once.
+type Horizon struct {
+	Running int64 // every transaction with a smaller number was over when the read began
+	Next    int64 // every transaction that had begun when the read did has a smaller number
+}

@@ -75,8 +75,8 @@ func (o *Outbox) Resign(ctx context.Context, owner string) error {
 	})
 }
 
-// Read returns up to limit handoffs of each mark's shard, in the order of their ids.
-func (o *Outbox) Read(ctx context.Context, marks []tasks.Mark, limit int) ([]tasks.Handoff, error) {
+// Read returns up to limit handoffs of each mark's shard, in the order of their ids. Its horizon is the zero value.
+func (o *Outbox) Read(ctx context.Context, marks []tasks.Mark, limit int) ([]tasks.Handoff, tasks.Horizon, error) {
 	var out []tasks.Handoff
 	err := o.s.transact(ctx, "Read", func(time.Time) {
 		for _, m := range marks {
@@ -87,7 +87,7 @@ func (o *Outbox) Read(ctx context.Context, marks []tasks.Mark, limit int) ([]tas
 			}
 		}
 	})
-	return out, err
+	return out, tasks.Horizon{}, err
 }
 
 // Delete removes handoffs; one that is gone already is no error.

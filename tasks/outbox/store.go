@@ -14,8 +14,9 @@ type Store interface {
 	Acquire(ctx context.Context, owner string, lease time.Duration) ([]int16, error)
 	// Resign gives up every shard of owner at once.
 	Resign(ctx context.Context, owner string) error
-	// Read returns up to limit handoffs of each mark's shard, those of a shard in the order of their ids.
-	Read(ctx context.Context, marks []tasks.Mark, limit int) ([]tasks.Handoff, error)
+	// Read returns up to limit handoffs of each mark's shard, those of a shard in the order of their ids, as they stand
+	// at one instant. The horizon may be missing when nothing was read.
+	Read(ctx context.Context, marks []tasks.Mark, limit int) ([]tasks.Handoff, tasks.Horizon, error)
 	// Delete removes handoffs that the broker has acknowledged. A handoff that is gone already is no error.
 	Delete(ctx context.Context, published []tasks.Handoff) error
 	// Promote moves up to limit delayed handoffs that are due into the outbox, and returns how many.

@@ -97,30 +97,41 @@ func (o *Outbox) Resign(ctx context.Context, owner string) error {
 	return nil
 }
 
+// The number that pg_current_xact_id draws is greater than that of every transaction that began before the snapshot was
+// taken; the snapshot's own end is not, since it counts only what has completed.
 const readHandoffs = `
-select h.shard, h.id, h.task_id, h.workspace, h.conversation, h.trace_parent, h.accepted_at
+with horizon as materialized (
+    select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running
+)
+select h.shard, h.id, h.task_id, h.workspace, h.conversation, h.trace_parent, h.accepted_at,
+    running, pg_current_xact_id()::text::bigint
 from unnest($1::smallint[], $2::bigint[]) m (shard, after)
 cross join lateral (select * from handoffs h where h.shard = m.shard and h.id > m.after order by h.id limit $3) h
+cross join horizon
 order by h.shard, h.id`
 
-// Read returns up to limit handoffs of each mark's shard, ordered by shard and id.
-func (o *Outbox) Read(ctx context.Context, marks []tasks.Mark, limit int) ([]tasks.Handoff, error) {
+// Read returns up to limit handoffs of each mark's shard, ordered by shard and id, and the read's horizon, which is
+// missing when nothing was read. It relies on writers having a transaction number before they draw an id: a
+// transaction that writes a handoff has written another row, or locked one, in an earlier step.
+func (o *Outbox) Read(ctx context.Context, marks []tasks.Mark, limit int) ([]tasks.Handoff, tasks.Horizon, error) {
 	shards, after := make([]int16, len(marks)), make([]int64, len(marks))
 	for i, m := range marks {
 		shards[i], after[i] = m.Shard, m.After
 	}
+	var horizon tasks.Horizon
 	rows, err := o.pool.Query(ctx, readHandoffs, perRun, shards, after, limit)
 	if err != nil {
-		return nil, fmt.Errorf("read handoffs: %w", err)
+		return nil, horizon, fmt.Errorf("read handoffs: %w", err)
 	}
 	read, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h tasks.Handoff, err error) {
-		err = row.Scan(&h.Shard, &h.ID, &h.TaskID, &h.Workspace, &h.Conversation, &h.TraceParent, &h.AcceptedAt)
+		err = row.Scan(&h.Shard, &h.ID, &h.TaskID, &h.Workspace, &h.Conversation, &h.TraceParent, &h.AcceptedAt,
+			&horizon.Running, &horizon.Next)
 		return h, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read handoffs: %w", err)
+		return nil, horizon, fmt.Errorf("read handoffs: %w", err)
 	}
-	return read, nil
+	return read, horizon, nil
 }
 
 const deleteHandoffs = `
