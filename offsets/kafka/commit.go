@@ -19,9 +19,9 @@ var (
 	errAmbiguous = errors.New("it may have been committed")
 )
 
-// Commit commits each item for the member that acquired its partition, memberID as kgo.Client.GroupMetadata gave it
+// Commit commits each item for the member that acquired its partition; memberID is what kgo.Client.GroupMetadata gave
 // then. It returns one outcome an item, in their order: nil when the broker has acknowledged it, offsets.ErrNotOwner,
-// offsets.ErrRegress, offsets.ErrInvalid, or a transient error. After a transient error that is not a broker's code the position may be committed.
+// offsets.ErrRegress, offsets.ErrInvalid, or a transient error, after which the position may be committed or not.
 //
 // It may be called from OnPartitionsRevoked. It must not be called from OnPartitionsLost: there is nothing to commit.
 func (c *Committer) Commit(ctx context.Context, memberID string, commits []offsets.Commit) []error {

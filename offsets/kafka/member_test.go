@@ -1,0 +1,125 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/fencepost/fencepost/e2e/broker"
+	"github.com/fencepost/fencepost/offsets"
+)
+
+func TestMain(m *testing.M) { os.Exit(broker.Main(m).Run()) }
+
+// member is a client in a group with its committer.
+type member struct {
+	t        *testing.T
+	cl       *kgo.Client
+	com      *Committer
+	log      *logBuffer
+	topic    string
+	assigned chan struct{} // a token for each assignment whose offsets were read
+}
+
+const group = "g"
+
+// join starts a member and returns without waiting for an assignment.
+func join(t *testing.T, addrs []string, topic string, cfg Config, opts ...kgo.Opt) *member {
+	t.Helper()
+	m := &member{t: t, topic: topic, log: &logBuffer{}, assigned: make(chan struct{}, 100)}
+	cfg.Logger = slog.New(slog.NewTextHandler(m.log, nil))
+	if cfg.Group == "" {
+		cfg.Group = group
+	}
+	m.com = New(cfg)
+	opts = append(opts, kgo.SeedBrokers(addrs...), kgo.ConsumerGroup(cfg.Group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+		kgo.HeartbeatInterval(500*time.Millisecond), kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.AdjustFetchOffsetsFn(func(_ context.Context, o map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+			m.assigned <- struct{}{}
+			return o, nil
+		}))
+	cl, err := kgo.NewClient(append(opts, m.com.Opts()...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	m.cl = cl
+	m.com.Bind(cl)
+	return m
+}
+
+// owner joins and waits for its partitions.
+func owner(t *testing.T, addrs []string, topic string, cfg Config, opts ...kgo.Opt) *member {
+	t.Helper()
+	m := join(t, addrs, topic, cfg, opts...)
+	m.awaitAssigned()
+	return m
+}
+
+func (m *member) awaitAssigned() {
+	m.t.Helper()
+	select {
+	case <-m.assigned:
+	case <-time.After(30 * time.Second):
+		m.t.Fatal("no partition was assigned")
+	}
+}
+
+func (m *member) id() string {
+	id, _ := m.cl.GroupMetadata()
+	return id
+}
+
+// commit commits one partition under the current member id.
+func (m *member) commit(partition int32, offset int64, ahead ...offsets.Run) error {
+	return m.com.Commit(m.t.Context(), m.id(), []offsets.Commit{m.item(partition, offset, ahead...)})[0]
+}
+
+func (m *member) item(partition int32, offset int64, ahead ...offsets.Run) offsets.Commit {
+	return offsets.Commit{Topic: m.topic, Partition: partition, Position: offsets.Position{Offset: offset, LeaderEpoch: 0}, Ahead: ahead}
+}
+
+// stored reads what the group has for a partition.
+func stored(t *testing.T, addrs []string, group, topic string, partition int32) kadm.OffsetResponse {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	all, err := kadm.NewClient(cl).FetchOffsets(t.Context(), group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, ok := all.Lookup(topic, partition)
+	if !ok {
+		return kadm.OffsetResponse{Offset: kadm.Offset{At: -1}}
+	}
+	return o
+}
+
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) count(s string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), s)
+}
