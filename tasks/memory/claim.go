@@ -11,6 +11,7 @@ import (
 // Claim implements tasks.Store.
 func (s *Store) Claim(ctx context.Context, by tasks.Claimer, items []tasks.Ref) ([]tasks.Claimed, error) {
 	out := make([]tasks.Claimed, len(items))
+	by.Worker, by.Provider = tasks.Cut(by.Worker, tasks.MaxName), tasks.Cut(by.Provider, tasks.MaxName)
 	err := s.transact(ctx, "Claim", func(now time.Time) {
 		for i, item := range items {
 			out[i] = s.claim(by, item, now)

@@ -36,12 +36,24 @@ type Harness struct {
 	Handoffs func() []tasks.Handoff
 	// Delayed are the delayed handoffs: in how long each is due, by task.
 	Delayed func() map[uuid.UUID]time.Duration
+}
 
-	// Steps is how many steps each run of the state machine takes, Runs how many runs there are; 50 and 100 when 0.
-	Steps, Runs int
+// test is one subtest. Its name starts with the invariant that it shows, where it shows one.
+type test struct {
+	name string
+	run  func(k *kit)
 }
 
 // Run runs the suite. newHarness is called once for each subtest and cleans up by t.Cleanup; the subtests of one Run are
-// not parallel.
+// not parallel. The state machine obeys rapid's flags (-rapid.checks, -rapid.steps).
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
+	for _, tests := range [][]test{
+		submitTests, poisonTests, textTests, claimTests, budgetTests, renewTests, settleTests, fenceTests, raceTests, cancelTests,
+		ledgerTests, outboxTests, readTests, ackTests, workspaceTests,
+	} {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
+		}
+	}
+	t.Run("machine", func(t *testing.T) { runMachine(t, newHarness(t)) })
 }

@@ -1,0 +1,71 @@
+package storetest
+
+import (
+	"errors"
+
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// lost makes the acknowledgement of the next operation be lost, and wants do to be told of no more than that: either it
+// found out by itself, or it got ErrUnavailable. It reports whether the store can do it.
+func (k *kit) lost(do func() error) bool {
+	k.Helper()
+	if k.LoseAck == nil {
+		return false
+	}
+	k.LoseAck()
+	if err := do(); err != nil && !errors.Is(err, tasks.ErrUnavailable) {
+		k.Fatalf("after a lost acknowledgement: %v, want %v", err, tasks.ErrUnavailable)
+	}
+	return true
+}
+
+var ackTests = []test{
+	{"I3_submit_whose_acknowledgement_was_lost", func(k *kit) {
+		s := submission()
+		if !k.lost(func() error { _, err := k.Store.Submit(k.ctx, []tasks.Submission{s}); return err }) {
+			return
+		}
+		if out := k.submitAll(s)[0]; out.Err != nil || out.TaskID != s.TaskID {
+			k.Fatalf("repeat: %+v", out)
+		}
+		k.wantCount(1)
+	}},
+	{"I1_settle_whose_acknowledgement_was_lost", func(k *kit) {
+		for _, outcome := range everyOutcome(tasks.Work{}) {
+			s, w := k.started()
+			item := outcome
+			item.Assignment = w.Assignment
+			if !k.lost(func() error { _, err := k.Store.Settle(k.ctx, []tasks.Settlement{item}); return err }) {
+				return
+			}
+			status := k.read(s).Status
+			k.settle(item, tasks.VerdictAccepted, status)
+			if t := k.read(s); len(k.ledger(s)) != t.Attempts || t.Status == tasks.StatusRunning {
+				k.Fatalf("task %+v, ledger %+v", t, k.ledger(s))
+			}
+			if item.Outcome == tasks.OutcomeComplete {
+				k.wantReply(s, "late")
+			}
+		}
+	}},
+	{"I5_claim_whose_acknowledgement_was_lost", func(k *kit) {
+		s := k.submit()
+		var got []tasks.Claimed
+		if !k.lost(func() (err error) { got, err = k.Store.Claim(k.ctx, claimer(), []tasks.Ref{ref(s)}); return err }) {
+			return
+		}
+		// The assignment is taken; whoever asks again, the same worker too, waits for its lease rather than call twice.
+		k.wantClaim(s, tasks.DecisionLeased, tasks.StatusRunning)
+		if t := k.read(s); t.Attempts != 1 || t.Version != 1 || len(k.ledger(s)) != 1 {
+			k.Fatalf("task %+v, claimed %+v", t, got)
+		}
+	}},
+	{"cancel_whose_acknowledgement_was_lost", func(k *kit) {
+		s := k.submit()
+		if !k.lost(func() error { _, _, err := k.Store.Cancel(k.ctx, workspace, s.TaskID); return err }) {
+			return
+		}
+		k.cancel(s, false, tasks.StatusCancelled)
+	}},
+}

@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+func runMachine(t *testing.T, h Harness) {}
