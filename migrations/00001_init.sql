@@ -26,6 +26,7 @@ create table reply_tasks (
     failure_class      text,
     failure_message    text,
     failure_attempt    integer,
+    reply_id           uuid, -- of the saved reply: what a repeated settle is compared with
     check (attempts <= max_attempts),
     check ((finished_at is not null) = (status in ('completed', 'failed', 'cancelled')))
 ) with (fillfactor = 60);

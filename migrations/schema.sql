@@ -1,0 +1,151 @@
+-- What the migrations make of an empty database. Written by `go test ./migrations -update`; not a migration.
+
+create table api_keys (
+    id uuid not null,
+    workspace text not null,
+    name text not null,
+    hash bytea not null,
+    created_at timestamp with time zone not null,
+    revoked_at timestamp with time zone,
+    constraint api_keys_hash_key UNIQUE (hash),
+    constraint api_keys_pkey PRIMARY KEY (id)
+);
+CREATE INDEX api_keys_by_workspace ON public.api_keys USING btree (workspace, id);
+
+create table attempts (
+    task_id uuid not null,
+    assignment_version bigint not null,
+    attempt integer not null,
+    worker text not null,
+    provider text not null,
+    model text not null,
+    started_at timestamp with time zone not null,
+    ended_at timestamp with time zone,
+    outcome text not null default 'unknown'::text,
+    failure_class text,
+    wire_requests integer,
+    provider_request_id text,
+    input_tokens bigint,
+    output_tokens bigint,
+    picousd bigint,
+    constraint attempts_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'not_accepted'::text, 'failed'::text, 'unknown'::text]))),
+    constraint attempts_pkey PRIMARY KEY (task_id, assignment_version)
+) with (fillfactor=60);
+
+create table delayed_handoffs (
+    task_id uuid not null,
+    workspace text not null,
+    due_at timestamp with time zone not null,
+    constraint delayed_handoffs_pkey PRIMARY KEY (task_id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000);
+CREATE INDEX delayed_handoffs_due ON public.delayed_handoffs USING btree (due_at);
+
+create table dispatchers (
+    owner text not null,
+    lease_until timestamp with time zone not null,
+    constraint dispatchers_pkey PRIMARY KEY (owner)
+);
+
+create table handoffs (
+    shard smallint not null,
+    id bigint not null generated always as identity,
+    task_id uuid not null,
+    workspace text not null,
+    conversation text not null,
+    trace_parent text not null,
+    accepted_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    constraint handoffs_pkey PRIMARY KEY (shard, id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+
+create table messages (
+    id uuid not null,
+    seq bigint not null generated always as identity,
+    workspace text not null,
+    conversation text not null,
+    content text not null,
+    created_at timestamp with time zone not null,
+    constraint messages_pkey PRIMARY KEY (id)
+);
+CREATE INDEX messages_by_conversation ON public.messages USING btree (workspace, conversation, seq);
+
+create table outbox_shards (
+    shard smallint not null,
+    owner text,
+    lease_until timestamp with time zone,
+    constraint outbox_shards_pkey PRIMARY KEY (shard)
+);
+
+create table replies (
+    task_id uuid not null,
+    id uuid not null,
+    message_id uuid not null,
+    text text not null,
+    model text not null,
+    finish_reason text not null,
+    attempt integer not null,
+    saved_at timestamp with time zone not null,
+    constraint replies_pkey PRIMARY KEY (task_id)
+);
+CREATE INDEX replies_by_message ON public.replies USING btree (message_id);
+
+create table reply_tasks (
+    id uuid not null,
+    workspace text not null,
+    conversation text not null,
+    message_id uuid not null,
+    kind text not null,
+    regenerates uuid,
+    status text not null,
+    assignment_version bigint not null default 0,
+    lease_until timestamp with time zone,
+    worker text,
+    attempts integer not null default 0,
+    max_attempts integer not null,
+    interruptions integer not null default 0,
+    max_interruptions integer not null,
+    on_ambiguous text not null,
+    accepted_at timestamp with time zone not null,
+    available_at timestamp with time zone not null,
+    deadline timestamp with time zone not null,
+    finished_at timestamp with time zone,
+    failure_class text,
+    failure_message text,
+    failure_attempt integer,
+    reply_id uuid,
+    constraint reply_tasks_check CHECK ((attempts <= max_attempts)),
+    constraint reply_tasks_check1 CHECK (((finished_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])))),
+    constraint reply_tasks_kind_check CHECK ((kind = ANY (ARRAY['reply'::text, 'regenerate'::text]))),
+    constraint reply_tasks_on_ambiguous_check CHECK ((on_ambiguous = ANY (ARRAY['retry'::text, 'stop'::text]))),
+    constraint reply_tasks_pkey PRIMARY KEY (id),
+    constraint reply_tasks_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
+) with (fillfactor=60, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=1);
+CREATE INDEX reply_tasks_by_conversation ON public.reply_tasks USING btree (workspace, conversation, id);
+CREATE INDEX reply_tasks_by_workspace ON public.reply_tasks USING btree (workspace, id);
+CREATE INDEX reply_tasks_unfinished ON public.reply_tasks USING btree (id) WHERE (finished_at IS NULL);
+
+create table submissions (
+    workspace text not null,
+    operation text not null,
+    key text not null,
+    fingerprint bytea not null,
+    task_id uuid not null,
+    created_at timestamp with time zone not null,
+    expires_at timestamp with time zone not null,
+    constraint submissions_pkey PRIMARY KEY (workspace, operation, key)
+);
+CREATE INDEX submissions_by_expiry ON public.submissions USING btree (expires_at);
+
+create table task_requests (
+    task_id uuid not null,
+    model text not null,
+    system text not null,
+    prompt_template text not null,
+    document_id text not null,
+    document_version text not null,
+    temperature double precision,
+    max_output_tokens integer,
+    metadata jsonb not null,
+    trace_parent text not null,
+    constraint task_requests_pkey PRIMARY KEY (task_id)
+);

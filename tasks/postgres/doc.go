@@ -1,0 +1,25 @@
+// Package postgres is the store: tasks.Store and the dispatcher's outbox in Postgres. It promises that every decision is
+// taken while the task's row is locked and by the clock of the database read after that lock, that a call may be repeated
+// when its answer was lost, and that one item which cannot be stored, or whose row somebody holds, does not keep its
+// neighbours from being stored.
+//
+// # The shape of a judged statement
+//
+// Claim, Renew, Settle and Cancel are one statement each, made of the same parts: input (the items, unnested from
+// parallel arrays), locked (their rows, for update, in the order of ids, so that two batches cannot deadlock), clock (one
+// reading, which the planner cannot take before the last lock is held), judged (the verdict of each), and then the
+// guarded writes. A plain guarded UPDATE would read the clock before it waits for the lock, and accept a settle seconds
+// after its lease. The writes read judged alone, never a join of two parts: a part has no statistics, and such a join
+// becomes a nested loop over both.
+//
+// Such a statement runs twice at most: first it skips rows that somebody holds, then it waits for those, a bounded time.
+// A row that an operator's forgotten transaction holds thereby costs its own task a wait, and no other a lease.
+//
+// # Who owns what
+//
+// Store owns two pools: one for work, and a small one for renewals alone, since a lease must not run out because every
+// connection is busy. Pgxpool's own goroutines are the only ones, and end with Close. No transaction stays open between
+// calls. Statements are prepared, one plan each; see Config.Pooler where that is not possible.
+//
+// It does not migrate (package migrations), publish (tasks/outbox) or delete what is old.
+package postgres

@@ -1,0 +1,224 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fencepost/fencepost/tasks"
+)
+
+const settleLockWait = 10 * time.Second
+
+const settleHead = `
+with input as (
+    select * from unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::text[],
+            $9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[], $14::text[], $15::text[], $16::bigint[],
+            $17::bigint[], $18::bigint[])
+        with ordinality as i (task_id, workspace, version, outcome, reply_id, reply_text, reply_model, finish_reason,
+            failure_class, failure_message, retry_after, handoff, wire_requests, provider_request_id, call_model, input_tokens,
+            output_tokens, picousd, n)
+), locked as materialized (
+    select i.*, t.message_id, t.status, t.assignment_version, t.lease_until, t.deadline, t.attempts, t.max_attempts,
+        t.reply_id as saved_id
+    from input i join reply_tasks t on t.id = i.task_id and t.workspace = i.workspace
+    order by t.id for update of t`
+
+// A settle that finds its assignment over may be a repeat of one that was accepted, whose answer was lost. The ledger's
+// row of the version says so: for update, because the first one may have been committed after this statement's snapshot.
+// A released attempt has no row any more.
+const settleTail = `
+), clock as materialized (
+    select clock_timestamp() as now from (select count(*) from locked) n
+), weighed as materialized (
+    select l.*, c.now, case
+        when l.status = 'running' and l.assignment_version = l.version then case
+            when l.lease_until <= c.now then 'lease_expired'
+            when l.outcome = 'complete' and l.deadline <= c.now then 'deadline'
+            else 'accepted' end
+        when case (select a.outcome from attempts a where a.task_id = l.task_id and a.assignment_version = l.version for update)
+            when 'accepted' then l.outcome = 'complete' and l.saved_id = l.reply_id
+            when 'failed' then l.outcome = 'retry' and (l.status <> 'failed' or l.assignment_version <> l.version)
+                or l.outcome = 'fail' and l.status = 'failed' and l.assignment_version = l.version
+            when 'not_accepted' then false
+            when 'unknown' then false
+            else l.outcome = 'release' and l.version between 1 and l.assignment_version end then 'repeated'
+        when l.status = 'cancelled' then 'cancelled'
+        when l.status in ('completed', 'failed') then 'terminal'
+        else 'taken_over' end as verdict
+    from locked l cross join clock c
+), judged as materialized (
+    select w.*, case w.verdict
+        when 'deadline' then 'failed'
+        when 'accepted' then case w.outcome when 'complete' then 'completed' when 'fail' then 'failed' else 'queued' end
+        else w.status end as next
+    from weighed w
+), moved as (
+    update reply_tasks t set
+        status = j.next,
+        lease_until = null,
+        attempts = t.attempts - case j.outcome when 'release' then 1 else 0 end,
+        available_at = case j.outcome when 'retry' then j.now + j.retry_after * interval '1 microsecond' else t.available_at end,
+        finished_at = case j.next when 'queued' then null else j.now end,
+        reply_id = case j.next when 'completed' then j.reply_id end,
+        failure_class = case when j.verdict = 'deadline' then 'deadline' when j.outcome in ('retry', 'fail') then j.failure_class
+            else t.failure_class end,
+        failure_message = case when j.verdict = 'deadline' then 'the reply came after the deadline'
+            when j.outcome in ('retry', 'fail') then j.failure_message else t.failure_message end,
+        failure_attempt = case when j.verdict = 'deadline' or j.outcome in ('retry', 'fail') then t.attempts
+            else t.failure_attempt end
+    from judged j
+    where t.id = j.task_id and j.verdict in ('accepted', 'deadline')
+), saved as (
+    insert into replies (task_id, id, message_id, text, model, finish_reason, attempt, saved_at)
+    select j.task_id, j.reply_id, j.message_id, j.reply_text, j.reply_model, j.finish_reason, j.attempts, j.now
+    from judged j where j.verdict = 'accepted' and j.outcome = 'complete'
+), later as (
+    insert into delayed_handoffs (task_id, workspace, due_at)
+    select j.task_id, j.workspace, j.now + j.retry_after * interval '1 microsecond'
+    from judged j where j.verdict = 'accepted' and j.outcome = 'retry' and j.handoff
+    on conflict (task_id) do update set due_at = excluded.due_at
+), uncounted as (
+    delete from attempts a using judged j
+    where a.task_id = j.task_id and a.assignment_version = j.version and j.verdict = 'accepted' and j.outcome = 'release'
+), ledger as (
+    update attempts a set
+        ended_at = j.now,
+        outcome = case when j.verdict <> 'accepted' then 'not_accepted' when j.outcome = 'complete' then 'accepted' else 'failed' end,
+        failure_class = case when j.outcome <> 'complete' then j.failure_class end,
+        wire_requests = j.wire_requests, provider_request_id = j.provider_request_id,
+        model = case j.call_model when '' then a.model else j.call_model end,
+        input_tokens = j.input_tokens, output_tokens = j.output_tokens, picousd = j.picousd
+    from judged j
+    where a.task_id = j.task_id and a.assignment_version = j.version and a.ended_at is null
+        and not (j.verdict = 'accepted' and j.outcome = 'release')
+)
+select j.n, j.verdict, j.next from judged j`
+
+const (
+	settleFreeSQL = settleHead + ` skip locked` + settleTail
+	settleHeldSQL = settleHead + settleTail
+)
+
+// Settle implements tasks.Store. A row that stays held for longer than ten seconds fails the call as ErrUnavailable,
+// after the other items have been settled.
+func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.Settled, error) {
+	out := make([]tasks.Settled, len(items))
+	var bad []int
+	for _, round := range settleRounds(items) {
+		good := make([]int, 0, len(round))
+		for _, i := range round {
+			out[i].Verdict = tasks.VerdictMissing
+			if err := items[i].Check(); err != nil {
+				out[i] = tasks.Settled{Verdict: tasks.VerdictInvalid, Err: err}
+				bad = append(bad, i)
+				continue
+			}
+			good = append(good, i)
+		}
+		err := judged[tasks.Settled]{
+			pool: s.pool, free: settleFreeSQL, held: settleHeldSQL, wait: settleLockWait,
+			args: func(part []int) []any { return settleArgs(items, part) },
+			scan: func(rows pgx.Rows) (place int, r tasks.Settled, err error) {
+				err = rows.Scan(&place, &r.Verdict, &r.Status)
+				if r.Verdict == "repeated" {
+					r.Verdict = tasks.VerdictAccepted
+				}
+				return place, r, err
+			},
+			alone: func(item int, err error) error {
+				if lockTimeout(err) {
+					return err
+				}
+				s.log.Warn("a settlement cannot be stored", "task", items[item].TaskID, "error", err)
+				out[item] = tasks.Settled{Verdict: tasks.VerdictInvalid, Err: invalid(err)}
+				bad = append(bad, item)
+				return nil
+			},
+			size: func(item int) int { return len(items[item].Candidate.Text) + len(items[item].Failure.Message) },
+		}.run(ctx, good, out)
+		if err != nil {
+			return nil, s.wrap(ctx, "settle", err)
+		}
+	}
+	if err := s.statuses(ctx, items, bad, out); err != nil {
+		return nil, s.wrap(ctx, "settle", err)
+	}
+	return out, nil
+}
+
+// settleRounds parts the items so that no task is in a round twice: its second settlement is judged by what the first
+// one left.
+func settleRounds(items []tasks.Settlement) [][]int {
+	var rounds [][]int
+	seen := make(map[uuid.UUID]int, len(items))
+	for i := range items {
+		n := seen[items[i].TaskID]
+		seen[items[i].TaskID]++
+		if n == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[n] = append(rounds[n], i)
+	}
+	return rounds
+}
+
+func settleArgs(items []tasks.Settlement, part []int) []any {
+	type item = tasks.Settlement
+	return []any{
+		column(items, part, func(s *item) uuid.UUID { return s.TaskID }),
+		column(items, part, func(s *item) string { return workspace(s.Workspace) }),
+		column(items, part, func(s *item) int64 { return s.Version }),
+		column(items, part, func(s *item) string { return string(s.Outcome) }),
+		column(items, part, func(s *item) uuid.UUID { return s.Candidate.ReplyID }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Candidate.Text) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Candidate.Model) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Candidate.FinishReason) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Failure.Class) }),
+		column(items, part, func(s *item) string { return tasks.Cut(s.Failure.Message, tasks.MaxFailureText) }),
+		column(items, part, func(s *item) int64 { return max(0, s.RetryAfter.Microseconds()) }),
+		column(items, part, func(s *item) bool { return s.Handoff }),
+		column(items, part, func(s *item) int32 { return int32(min(max(0, s.Call.WireRequests), math.MaxInt32)) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Call.ProviderRequestID) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Call.Model) }),
+		column(items, part, func(s *item) *int64 { return s.Call.InputTokens }),
+		column(items, part, func(s *item) *int64 { return s.Call.OutputTokens }),
+		column(items, part, func(s *item) *int64 { return s.Call.PicoUSD }),
+	}
+}
+
+const statusesSQL = `
+select i.n, t.status
+from unnest($1::uuid[], $2::text[]) with ordinality as i (task_id, workspace, n)
+join reply_tasks t on t.id = i.task_id and t.workspace = i.workspace`
+
+// statuses fills in what the tasks of invalid settlements are. One that is not there is missing, which ends its record.
+func (s *Store) statuses(ctx context.Context, items []tasks.Settlement, bad []int, out []tasks.Settled) error {
+	if len(bad) == 0 {
+		return nil
+	}
+	rows, err := s.pool.Query(ctx, statusesSQL,
+		column(items, bad, func(s *tasks.Settlement) uuid.UUID { return s.TaskID }),
+		column(items, bad, func(s *tasks.Settlement) string { return workspace(s.Workspace) }))
+	if err != nil {
+		return err
+	}
+	var place int
+	var status tasks.Status
+	_, err = pgx.ForEachRow(rows, []any{&place, &status}, func() error {
+		out[bad[place-1]].Status = status
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, item := range bad {
+		if out[item].Status == "" {
+			out[item] = tasks.Settled{Verdict: tasks.VerdictMissing}
+		}
+	}
+	return nil
+}

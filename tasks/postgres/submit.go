@@ -1,0 +1,381 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencepost/fencepost/tasks"
+)
+
+const (
+	submitLockWait  = 2 * time.Second // for another submission of the same key that has not committed
+	submitRounds    = 3
+	rollbackTimeout = 5 * time.Second
+)
+
+// Submit implements tasks.Store. Keys are bound first, in one order for every caller, so that two batches cannot
+// deadlock; then what the new ones stand for is stored, in the order of the items, in the same transaction (I3). What a
+// key is bound to that was taken is read by a statement of its own: the one that waited for the winner does not see it.
+func (s *Store) Submit(ctx context.Context, items []tasks.Submission) ([]tasks.Submitted, error) {
+	out := make([]tasks.Submitted, len(items))
+	open := make([]int, 0, len(items))
+	for i := range items {
+		if err := items[i].Check(); err != nil {
+			out[i].Err = err
+			continue
+		}
+		open = append(open, i)
+	}
+	for round := 0; len(open) > 0 && round < submitRounds; round++ {
+		taken, err := s.submit(ctx, items, open, out)
+		if err == nil {
+			open, err = s.bound(ctx, items, taken, out)
+		}
+		if err != nil {
+			return nil, s.wrap(ctx, "submit", err)
+		}
+	}
+	for _, i := range open {
+		out[i].Err = tasks.ErrInProgress
+	}
+	return out, nil
+}
+
+// submit stores those of the items whose key is free, and returns the others.
+func (s *Store) submit(ctx context.Context, items []tasks.Submission, open []int, out []tasks.Submitted) (taken []int, err error) {
+	do := func(part []int) error {
+		lost, err := s.store(ctx, items, part, out)
+		if err == nil {
+			taken = append(taken, lost...)
+		}
+		return err
+	}
+	ofOne := func(err error) bool { return badData(err) || lockTimeout(err) || errors.Is(err, errNoMessage) }
+	alone := func(item int, err error) error {
+		out[item] = tasks.Submitted{Err: invalid(err)}
+		if lockTimeout(err) {
+			out[item].Err = tasks.ErrInProgress
+		}
+		return nil
+	}
+	for _, part := range parts(open, func(item int) int { return submissionSize(&items[item]) }) {
+		if err := isolate(ctx, part, do, ofOne, alone); err != nil {
+			return nil, err
+		}
+	}
+	return taken, nil
+}
+
+const bindSQL = `
+insert into submissions (workspace, operation, key, fingerprint, task_id, created_at, expires_at)
+select i.workspace, i.operation, i.key, i.fingerprint, i.task_id, statement_timestamp(),
+    statement_timestamp() + i.retention * interval '1 microsecond'
+from unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::uuid[], $6::bigint[])
+    as i (workspace, operation, key, fingerprint, task_id, retention)
+on conflict do nothing
+returning workspace, operation, key`
+
+// messages.seq and handoffs.id are drawn in the order of the items: a conversation is read and published in it.
+const storeSQL = `
+with input as materialized (
+    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::uuid[], $7::text[], $8::text[],
+            $9::text[], $10::text[], $11::text[], $12::text[], $13::float8[], $14::integer[], $15::integer[], $16::integer[],
+            $17::bigint[], $18::text[], $19::text[], $20::text[], $21::smallint[])
+        with ordinality as i (task_id, workspace, conversation, message_id, kind, regenerates, content, model, system,
+            prompt_template, document_id, document_version, temperature, max_output_tokens, max_attempts, max_interruptions,
+            deadline_after, on_ambiguous, metadata, trace_parent, shard, n)
+), said as (
+    insert into messages (id, workspace, conversation, content, created_at)
+    select i.message_id, i.workspace, i.conversation, i.content, statement_timestamp()
+    from input i where i.kind = 'reply' order by i.n
+), asked as (
+    insert into task_requests (task_id, model, system, prompt_template, document_id, document_version, temperature,
+        max_output_tokens, metadata, trace_parent)
+    select i.task_id, i.model, i.system, i.prompt_template, i.document_id, i.document_version, i.temperature,
+        i.max_output_tokens, i.metadata::jsonb, i.trace_parent
+    from input i
+), handed as (
+    insert into handoffs (shard, task_id, workspace, conversation, trace_parent, accepted_at, created_at)
+    select i.shard, i.task_id, i.workspace, i.conversation, i.trace_parent, statement_timestamp(), statement_timestamp()
+    from input i order by i.n
+)
+insert into reply_tasks (id, workspace, conversation, message_id, kind, regenerates, status, max_attempts, max_interruptions,
+    on_ambiguous, accepted_at, available_at, deadline)
+select i.task_id, i.workspace, i.conversation, i.message_id, i.kind, i.regenerates, 'queued', i.max_attempts,
+    i.max_interruptions, i.on_ambiguous, statement_timestamp(), statement_timestamp(),
+    statement_timestamp() + i.deadline_after * interval '1 microsecond'
+from input i
+returning id, accepted_at, deadline`
+
+const messagesSQL = `
+select count(*)
+from unnest($1::uuid[], $2::text[], $3::text[]) as i (message_id, workspace, conversation)
+join messages m on m.id = i.message_id and m.workspace = i.workspace and m.conversation = i.conversation`
+
+var errNoMessage = errors.New("no such message in the conversation")
+
+// store is the transaction: two round trips when nothing has to be looked up.
+func (s *Store) store(ctx context.Context, items []tasks.Submission, part []int, out []tasks.Submitted) (taken []int, err error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release(ctx, conn)
+	first, taken := firstOfKeys(items, part)
+	won, err := bind(ctx, conn, items, first)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range first {
+		if !slices.Contains(won, i) { // a handful of a batch at most
+			taken = append(taken, i)
+		}
+	}
+	if len(won) == 0 {
+		return taken, nil // release rolls back what is nothing
+	}
+	slices.Sort(won)
+	if err := regenerable(ctx, conn, items, won); err != nil {
+		return nil, err
+	}
+	var stored []tasks.Submitted
+	var batch pgx.Batch
+	batch.Queue(storeSQL, submitArgs(items, won)...).Query(func(rows pgx.Rows) error {
+		stored, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r tasks.Submitted, err error) {
+			err = row.Scan(&r.TaskID, &r.AcceptedAt, &r.Deadline)
+			return r, err
+		})
+		return err
+	})
+	batch.Queue(`commit`)
+	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, err
+	}
+	if len(stored) != len(won) {
+		return nil, fmt.Errorf("%d of %d submissions were stored", len(stored), len(won))
+	}
+	for n, i := range won { // rows come back as they were inserted
+		out[i] = stored[n]
+		out[i].AcceptedAt, out[i].Deadline = stored[n].AcceptedAt.UTC(), stored[n].Deadline.UTC()
+	}
+	return taken, nil
+}
+
+// release gives the connection back, outside of any transaction. The pool drops one that is still inside.
+func release(ctx context.Context, conn *pgxpool.Conn) {
+	if !conn.Conn().IsClosed() && conn.Conn().PgConn().TxStatus() != 'I' {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_, _ = conn.Exec(ctx, `rollback`)
+	}
+	conn.Release()
+}
+
+// firstOfKeys sorts by key, in the order of a caller's items where keys are equal, and parts the first of each key from
+// the rest, who find it taken.
+func firstOfKeys(items []tasks.Submission, part []int) (first, rest []int) {
+	sorted := slices.Clone(part)
+	order := func(a, b int) int {
+		x, y := &items[a], &items[b]
+		return cmp.Or(cmp.Compare(x.Workspace, y.Workspace), cmp.Compare(x.Operation, y.Operation), cmp.Compare(x.Key, y.Key))
+	}
+	slices.SortStableFunc(sorted, order)
+	for n, i := range sorted {
+		if n > 0 && order(sorted[n-1], i) == 0 {
+			rest = append(rest, i)
+		} else {
+			first = append(first, i)
+		}
+	}
+	return first, rest
+}
+
+// bind begins the transaction and returns those of the items whose key was free and is now their own.
+func bind(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, first []int) (won []int, err error) {
+	type item = tasks.Submission
+	type key struct{ workspace, operation, key string }
+	of := make(map[key]int, len(first))
+	for _, i := range first {
+		of[key{items[i].Workspace, items[i].Operation, items[i].Key}] = i
+	}
+	var batch pgx.Batch
+	batch.Queue(`begin`)
+	batch.Queue(lockWaitSQL, milliseconds(submitLockWait))
+	batch.Queue(bindSQL,
+		column(items, first, func(s *item) string { return s.Workspace }),
+		column(items, first, func(s *item) string { return s.Operation }),
+		column(items, first, func(s *item) string { return s.Key }),
+		column(items, first, func(s *item) []byte { return s.Fingerprint[:] }),
+		column(items, first, func(s *item) uuid.UUID { return s.TaskID }),
+		column(items, first, func(s *item) int64 { return s.Retention.Microseconds() }),
+	).Query(func(rows pgx.Rows) error {
+		var k key
+		_, err := pgx.ForEachRow(rows, []any{&k.workspace, &k.operation, &k.key}, func() error {
+			won = append(won, of[k])
+			return nil
+		})
+		return err
+	})
+	return won, conn.SendBatch(ctx, &batch).Close()
+}
+
+// regenerable checks that what is to be answered anew is a message of the item's own conversation (I8).
+func regenerable(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, won []int) error {
+	type item = tasks.Submission
+	var anew []int
+	for _, i := range won {
+		if items[i].Kind == tasks.KindRegenerate {
+			anew = append(anew, i)
+		}
+	}
+	if len(anew) == 0 {
+		return nil
+	}
+	var found int
+	err := conn.QueryRow(ctx, messagesSQL,
+		column(items, anew, func(s *item) uuid.UUID { return s.MessageID }),
+		column(items, anew, func(s *item) string { return s.Workspace }),
+		column(items, anew, func(s *item) string { return s.Conversation }),
+	).Scan(&found)
+	if err == nil && found < len(anew) {
+		err = errNoMessage
+	}
+	return err
+}
+
+const boundSQL = `
+select i.n, s.fingerprint, s.task_id, s.expires_at <= clock_timestamp()
+from unnest($1::text[], $2::text[], $3::text[]) with ordinality as i (workspace, operation, key, n)
+join submissions s on s.workspace = i.workspace and s.operation = i.operation and s.key = i.key`
+
+const expireSQL = `
+delete from submissions s using unnest($1::text[], $2::text[], $3::text[]) as i (workspace, operation, key)
+where s.workspace = i.workspace and s.operation = i.operation and s.key = i.key and s.expires_at <= clock_timestamp()`
+
+// bound says of items whose key was taken what it is bound to. It returns those whose key is free again: its submission
+// was undone, or had expired, and is then deleted.
+func (s *Store) bound(ctx context.Context, items []tasks.Submission, taken []int, out []tasks.Submitted) (open []int, err error) {
+	if len(taken) == 0 {
+		return nil, nil
+	}
+	slices.Sort(taken)
+	type item = tasks.Submission
+	keys := func(part []int) []any {
+		return []any{
+			column(items, part, func(s *item) string { return s.Workspace }),
+			column(items, part, func(s *item) string { return s.Operation }),
+			column(items, part, func(s *item) string { return s.Key }),
+		}
+	}
+	rows, err := s.pool.Query(ctx, boundSQL, keys(taken)...)
+	if err != nil {
+		return nil, err
+	}
+	known := make([]bool, len(taken))
+	var expired []int
+	var place int
+	var fingerprint []byte
+	var task uuid.UUID
+	var over bool
+	_, err = pgx.ForEachRow(rows, []any{&place, &fingerprint, &task, &over}, func() error {
+		i := taken[place-1]
+		switch {
+		case over:
+			expired = append(expired, i)
+			return nil
+		case string(fingerprint) != string(items[i].Fingerprint[:]):
+			out[i] = tasks.Submitted{TaskID: task, Err: tasks.ErrKeyReused}
+		default:
+			out[i] = tasks.Submitted{TaskID: task, Replayed: true}
+		}
+		known[place-1] = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(expired) > 0 {
+		first, _ := firstOfKeys(items, expired)
+		if err := repeat(ctx, func() error { _, err := s.pool.Exec(ctx, expireSQL, keys(first)...); return err }); err != nil {
+			return nil, err
+		}
+	}
+	for n, i := range taken {
+		if !known[n] {
+			open = append(open, i)
+		}
+	}
+	return open, nil
+}
+
+func submitArgs(items []tasks.Submission, part []int) []any {
+	type item = tasks.Submission
+	return []any{
+		column(items, part, func(s *item) uuid.UUID { return s.TaskID }),
+		column(items, part, func(s *item) string { return s.Workspace }),
+		column(items, part, func(s *item) string { return s.Conversation }),
+		column(items, part, func(s *item) uuid.UUID { return s.MessageID }),
+		column(items, part, func(s *item) string { return string(s.Kind) }),
+		column(items, part, func(s *item) *uuid.UUID {
+			if s.Regenerates == uuid.Nil {
+				return nil
+			}
+			return &s.Regenerates
+		}),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Request.Content) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Request.Model) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Request.System) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Request.PromptTemplate) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Request.Document.ID) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.Request.Document.Version) }),
+		column(items, part, func(s *item) *float64 { return s.Request.Temperature }),
+		column(items, part, func(s *item) *int32 {
+			if s.Request.MaxOutputTokens == nil {
+				return nil
+			}
+			n := int32(*s.Request.MaxOutputTokens)
+			return &n
+		}),
+		column(items, part, func(s *item) int32 { return int32(s.MaxAttempts) }),
+		column(items, part, func(s *item) int32 { return int32(s.MaxInterruptions) }),
+		column(items, part, func(s *item) int64 { return s.DeadlineAfter.Microseconds() }),
+		column(items, part, func(s *item) string { return string(s.OnAmbiguous) }),
+		column(items, part, func(s *item) string { return metadata(s.Metadata) }),
+		column(items, part, func(s *item) string { return tasks.Clean(s.TraceParent) }),
+		column(items, part, func(s *item) int16 { return tasks.Shard(s.Workspace, s.Conversation) }),
+	}
+}
+
+// metadata is the JSON of cleaned names and values: jsonb refuses a NUL also when it is escaped.
+func metadata(m map[string]string) string {
+	if len(m) == 0 {
+		return "{}"
+	}
+	clean := make(map[string]string, len(m))
+	for name, value := range m {
+		clean[tasks.Clean(name)] = tasks.Clean(value)
+	}
+	b, err := json.Marshal(clean)
+	if err != nil {
+		return "{}" // not of strings
+	}
+	return string(b)
+}
+
+// submissionSize is the weight of its texts in bytes.
+func submissionSize(s *tasks.Submission) int {
+	n := len(s.Request.Content) + len(s.Request.System) + len(s.Request.PromptTemplate)
+	for name, value := range s.Metadata {
+		n += len(name) + len(value)
+	}
+	return n
+}
