@@ -26,6 +26,7 @@ type wireConn struct {
 	raw      *countedConn
 	in       *bufio.Reader
 	left     int64 // bytes that may still be read from it, negative: any number
+	readErr  error // of the network, whatever a parser makes of it
 	base     int64 // bytes written before the present call's request
 	key      string
 	absolute bool // a plain request through a proxy names the whole URL
@@ -58,6 +59,7 @@ func (w *wireConn) Read(p []byte) (int, error) {
 	if w.left > 0 {
 		w.left -= int64(n)
 	}
+	w.readErr = err
 	return n, err
 }
 

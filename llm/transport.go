@@ -182,7 +182,7 @@ func (w *wireConn) readHeader(req *http.Request, limit int64) (*http.Response, e
 	for range 8 { // informational answers before the final one
 		head, err := http.ReadResponse(w.in, req)
 		if err != nil {
-			return nil, w.headerError(err)
+			return nil, w.headerError()
 		}
 		switch {
 		case head.StatusCode == http.StatusSwitchingProtocols:
@@ -196,17 +196,19 @@ func (w *wireConn) readHeader(req *http.Request, limit int64) (*http.Response, e
 }
 
 // headerError keeps what the network said, and replaces what a parser said: that quotes the answer.
-func (w *wireConn) headerError(err error) error {
+func (w *wireConn) headerError() error {
 	var netErr net.Error
 	switch {
 	case w.left == 0:
 		return errHeaderTooLarge
-	case errors.As(err, &netErr) && netErr.Timeout():
+	case w.readErr == nil:
+		return errMalformed
+	case errors.Is(w.readErr, io.EOF):
+		return io.ErrUnexpectedEOF
+	case errors.As(w.readErr, &netErr) && netErr.Timeout():
 		return errHeaderTimeout
-	case errors.As(err, &netErr), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return err
 	}
-	return errMalformed
+	return w.readErr
 }
 
 // transportFailure classifies an error of the wire. What was written decides; the error's own words do not.

@@ -38,6 +38,7 @@ func encode(req llm.Request, legacy bool) ([]byte, error) {
 // chatAnswer reads what must be right strictly, and what is only reported (id, model, usage) as raw text: a server that
 // gets a report wrong has still answered.
 type chatAnswer struct {
+	ID      json.RawMessage `json:"id"`
 	Error   json.RawMessage `json:"error"`
 	Model   json.RawMessage `json:"model"`
 	Choices []struct {
@@ -73,7 +74,10 @@ func decodeAnswer(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer,
 	if body == nil {
 		return unfit("the answer is null", errNotCompletion)
 	}
-	report.Model = modelName(body.Model)
+	report.Model = reported(body.Model)
+	if report.RequestID == "" {
+		report.RequestID = reported(body.ID)
+	}
 	if len(body.Error) > 0 && string(body.Error) != "null" {
 		said := llm.DecodeError(resp.Body)
 		return unfit("status "+strconv.Itoa(resp.Status)+" with an error: "+llm.Extract(said.Message, hide...), nil)
@@ -109,7 +113,8 @@ func decodeUsage(body []byte) *llm.Usage {
 	return &llm.Usage{InputTokens: *in, OutputTokens: *out}
 }
 
-func modelName(raw json.RawMessage) string {
+// reported returns a short text of the server's, empty when it is none.
+func reported(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil || len(s) > 200 {
 		return ""

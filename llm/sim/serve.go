@@ -3,6 +3,7 @@ package sim
 import (
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -50,7 +51,11 @@ func (s *Server) serveChat(w http.ResponseWriter, req *http.Request) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxRequestBody))
 	if err != nil {
-		s.refuse(w, req, h, http.StatusRequestEntityTooLarge, errReadBody)
+		status := http.StatusBadRequest
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		s.refuse(w, req, h, status, errReadBody)
 		return
 	}
 	c, err := parseCall(body)
@@ -64,16 +69,8 @@ func (s *Server) serveChat(w http.ResponseWriter, req *http.Request) {
 	rep := say(c, &r)
 	in, out := billed(rep, &r)
 	status := 0
-	// A fault ends the handler by a panic of net/http's own, so the end is written down on the way out. Only a client
-	// that left by itself is gone, not one that was thrown out.
-	ended := false
-	end := func() {
-		if !ended {
-			ended = true
-			s.note(s.ledger.end(e, r.Do, status, req.Context().Err() != nil, in, out))
-		}
-	}
-	defer end()
+	// The end is written down before the last byte of the answer, or the reset: who has the answer finds it in the ledger.
+	end := func() { s.note(s.ledger.end(e, r.Do, status, req.Context().Err() != nil, in, out)) }
 
 	s.wait(req.Context(), time.Duration(r.Latency))
 	for k, v := range r.Headers {
@@ -99,13 +96,9 @@ func (s *Server) serveChat(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// answer writes what the rule wants written. end is called before a connection is thrown away.
+// answer writes what the rule wants written, and calls end once.
 func (s *Server) answer(w http.ResponseWriter, c call, r *rule, rep reply, n int64, status int, end func()) {
-	if r.Do == doStatus || r.Do == doGarbage {
-		s.answerRaw(w, r, status)
-		return
-	}
-	if raw, ok := r.rawBody(); ok {
+	if raw, ok := rawAnswer(r, status); ok {
 		send(w, status, raw, r, end)
 		return
 	}
@@ -119,39 +112,40 @@ func (s *Server) answer(w http.ResponseWriter, c call, r *rule, rep reply, n int
 		Usage:   usageOf(rep),
 	})
 	if err != nil {
+		end()
 		writeError(w, http.StatusInternalServerError, "the answer cannot be encoded")
 		return
 	}
 	send(w, status, body, r, end)
 }
 
-func (s *Server) answerRaw(w http.ResponseWriter, r *rule, status int) {
-	raw, ok := r.rawBody()
-	if !ok {
-		raw = errorBody(status, "simulated status "+strconv.Itoa(status))
-		if r.Do == doGarbage {
-			raw = []byte("\x00\xff\xfe}{ this is no JSON <html>")
-		}
+// rawAnswer returns the body of an answer that is no completion.
+func rawAnswer(r *rule, status int) ([]byte, bool) {
+	if raw, ok := r.rawBody(); ok {
+		return raw, true
 	}
-	contentType(w, raw)
-	w.WriteHeader(status)
-	_, _ = w.Write(raw)
+	switch r.Do {
+	case doStatus:
+		return errorBody(status, "simulated status "+strconv.Itoa(status)), true
+	case doGarbage:
+		return []byte("\x00\xff\xfe}{ this is no JSON <html>"), true
+	}
+	return nil, false
 }
 
 // send writes a whole answer, or as much of it as the rule lets through.
 func send(w http.ResponseWriter, status int, body []byte, r *rule, end func()) {
 	contentType(w, body)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	end()
 	w.WriteHeader(status)
 	switch r.Do {
 	case doResetAfterHeaders:
 		flush(w)
-		end()
 		reset(w)
 	case doCutStream:
 		_, _ = w.Write(body[:len(body)/2])
 		flush(w)
-		end()
 		panic(http.ErrAbortHandler)
 	default:
 		_, _ = w.Write(body)
@@ -173,8 +167,8 @@ func contentType(w http.ResponseWriter, body []byte) {
 func (s *Server) refuse(w http.ResponseWriter, req *http.Request, h headers, status int, err error) {
 	e := &entry{Headers: h}
 	s.note(s.ledger.arrive(e))
-	writeError(w, status, err.Error())
 	s.note(s.ledger.end(e, doStatus, status, req.Context().Err() != nil, 0, 0))
+	writeError(w, status, err.Error())
 }
 
 // reset ends the connection with a RST, so that the client sees a failure of the network and no end of an answer.

@@ -24,8 +24,8 @@ func (s *Server) stream(w http.ResponseWriter, c call, r *rule, rep reply, n int
 	w.Header().Set("Cache-Control", "no-cache")
 	w.WriteHeader(status)
 	if r.Do == doResetAfterHeaders {
-		flush(w)
 		end()
+		flush(w)
 		reset(w)
 		return
 	}
@@ -48,14 +48,15 @@ func (s *Server) stream(w http.ResponseWriter, c call, r *rule, rep reply, n int
 		flush(w)
 	}
 	if r.Do == doCutStream {
-		flush(w)
 		end()
+		flush(w)
 		panic(http.ErrAbortHandler)
 	}
 	event([]choice{{Delta: &message{}, FinishReason: &rep.finish}}, nil)
 	if c.usage {
 		event([]choice{}, usageOf(rep))
 	}
+	end()
 	_, _ = w.Write([]byte("data: [DONE]\n\n"))
 }
 
