@@ -9,14 +9,14 @@ import (
 	"github.com/fencepost/fencepost/tasks"
 )
 
-// AddKey stores a key under the hash of its secret (tasks.HashKey) and returns it with its id and time.
-func (s *Store) AddKey(ctx context.Context, workspace, name string, hash [32]byte) (tasks.Key, error) {
+// CreateKey stores a key under the hash of its secret (tasks.HashKey).
+func (s *Store) CreateKey(ctx context.Context, workspace, name string, hash [32]byte) (tasks.Key, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return tasks.Key{}, err
 	}
 	k := tasks.Key{ID: id, Workspace: workspace, Name: name}
-	err = s.transact(ctx, "AddKey", func(now time.Time) {
+	err = s.transact(ctx, "CreateKey", func(now time.Time) {
 		k.CreatedAt = now
 		stored := k
 		s.apiKeys[hash] = &stored

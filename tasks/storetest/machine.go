@@ -1,5 +1,237 @@
 package storetest
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
 
-func runMachine(t *testing.T, h Harness) {}
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// machine drives a store and the model by the same random steps. Its checks beside the model's are the invariants
+// themselves, so that a mistake made in both is found all the same.
+type machine struct {
+	*kit
+	*rapid.T
+	m    model
+	run  string // makes the keys of this run its own: all runs share one store
+	last map[uuid.UUID]tasks.Task
+}
+
+func runMachine(t *testing.T, h Harness) {
+	rapid.Check(t, func(rt *rapid.T) {
+		x := &machine{
+			kit: &kit{tb: rt, Harness: h, ctx: t.Context()}, T: rt,
+			run: newID().String(), last: make(map[uuid.UUID]tasks.Task),
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"submit":  x.submitStep,
+			"claim":   x.claimStep,
+			"claim2":  x.claimStep,
+			"renew":   x.renewStep,
+			"settle":  x.settleStep,
+			"settle2": x.settleStep,
+			"cancel":  x.cancelStep,
+			"advance": x.advanceStep,
+			"":        x.check,
+		})
+	})
+}
+
+// some draws up to n of a list, repeats included.
+func some[V any](rt *rapid.T, list []V, n int) []V {
+	if len(list) == 0 {
+		rt.Skip("nothing there")
+	}
+	return rapid.SliceOfN(rapid.SampledFrom(list), 1, n).Draw(rt, "some")
+}
+
+func (x *machine) submitStep(rt *rapid.T) {
+	var items []tasks.Submission
+	for range rapid.IntRange(1, 3).Draw(rt, "items") {
+		key := rapid.IntRange(0, 5).Draw(rt, "key")
+		items = append(items, submission(func(s *tasks.Submission) {
+			s.Key, s.Retention = fmt.Sprintf("%s %d", x.run, key), 1000*deadline
+			s.Conversation = fmt.Sprintf("%s %d", x.run, key%2)
+			s.Request.Content = rapid.SampledFrom([]string{"one", "one", "other"}).Draw(rt, "content")
+			s.MaxAttempts = 1 + key%4
+			s.MaxInterruptions = key % 3
+			if key%2 == 0 {
+				s.DeadlineAfter = shortDeadline
+			}
+		}))
+	}
+	for i, out := range x.submitAll(items...) {
+		s := items[i]
+		switch t := x.m.find(s.Key); {
+		case t == nil:
+			if out.Err != nil || out.TaskID != s.TaskID || out.Replayed {
+				x.kit.Fatalf("new submission: %+v", out)
+			}
+			x.m.submit(s)
+		case t.Fingerprint == s.Fingerprint:
+			if out.Err != nil || out.TaskID != t.TaskID || !out.Replayed {
+				x.kit.Fatalf("I6: repeated submission: %+v", out)
+			}
+		default:
+			if !errors.Is(out.Err, tasks.ErrKeyReused) || out.TaskID != t.TaskID {
+				x.kit.Fatalf("I6: other inputs: %+v", out)
+			}
+		}
+	}
+}
+
+func (x *machine) claimStep(rt *rapid.T) {
+	items := some(rt, x.m.tasks, 4)
+	var refs []tasks.Ref
+	for _, t := range items {
+		refs = append(refs, ref(t.Submission))
+	}
+	for i, got := range x.claimAll(claimer(), refs...) {
+		t := items[i]
+		want, wait := x.m.claim(t)
+		if got.Decision != want || got.Status != t.status {
+			x.kit.Fatalf("claim: %s of a %s task, want %s of a %s one", got.Decision, got.Status, want, t.status)
+		}
+		x.near("wait", got.Wait, wait)
+		if got.Work == nil {
+			continue
+		}
+		if got.Work.Version != t.version || got.Work.Attempts != t.attempts || got.Work.Interruptions != t.interruptions {
+			x.kit.Fatalf("claim: work %+v, want %+v", got.Work, t)
+		}
+		x.m.works = append(x.m.works, &modelWork{task: t, work: *got.Work, done: complete(*got.Work, fmt.Sprint("reply ", t.version))})
+	}
+}
+
+func (x *machine) renewStep(rt *rapid.T) {
+	items := some(rt, x.m.works, 4)
+	var assignments []tasks.Assignment
+	for _, w := range items {
+		assignments = append(assignments, w.work.Assignment)
+	}
+	out, err := x.Store.Renew(x.ctx, lease, assignments)
+	if err != nil || len(out) != len(items) {
+		x.kit.Fatalf("renew: %v, %v", out, err)
+	}
+	for i, w := range items {
+		if holds := x.m.holds(w); out[i] != holds {
+			x.kit.Fatalf("I4: renewed %t, but holds the task: %t", out[i], holds)
+		} else if holds {
+			w.task.lease = x.m.now + lease
+		}
+	}
+}
+
+func (x *machine) settleStep(rt *rapid.T) {
+	var works []*modelWork
+	var items []tasks.Settlement
+	seen := make(map[*modelTask]bool)
+	for _, w := range some(rt, x.m.works, 4) {
+		if seen[w.task] { // what a batch decides of one task twice has no order
+			continue
+		}
+		seen[w.task] = true
+		outcomes := []tasks.Settlement{
+			w.done, w.done, complete(w.work, "a second reply"), fail(w.work), release(w.work),
+			retry(w.work, rapid.SampledFrom(retryAfter).Draw(rt, "retry after")),
+		}
+		s := rapid.SampledFrom(outcomes).Draw(rt, "settle")
+		// Only a complete and a release can be told from a first one by what they bring; the others are repeated elsewhere.
+		if a := w.task.ledger[w.work.Version]; a != nil && a.outcome == tasks.AttemptFailed &&
+			(s.Outcome == tasks.OutcomeRetry || s.Outcome == tasks.OutcomeFail) {
+			s = w.done
+		}
+		s.Handoff = s.Outcome == tasks.OutcomeRetry && rapid.Bool().Draw(rt, "handoff")
+		works, items = append(works, w), append(items, s)
+	}
+	for i, got := range x.settleAll(items...) {
+		if want := x.m.settle(works[i], items[i]); got.Verdict != want || got.Status != works[i].task.status {
+			x.kit.Fatalf("settle %s of version %d: %+v, want %s and a %s task", items[i].Outcome, items[i].Version, got, want, works[i].task.status)
+		}
+	}
+}
+
+func (x *machine) cancelStep(rt *rapid.T) {
+	t := some(rt, x.m.tasks, 1)[0]
+	changes := !t.status.Terminal()
+	if changes {
+		t.status = tasks.StatusCancelled
+	}
+	x.cancel(t.Submission, changes, t.status)
+}
+
+func (x *machine) advanceStep(rt *rapid.T) {
+	d := time.Duration(rapid.IntRange(1, 3).Draw(rt, "ticks")) * tick
+	x.Advance(d)
+	x.m.now += d
+}
+
+// near wants a duration that real time may have shortened a little.
+func (x *machine) near(what string, got, want time.Duration) {
+	if got > want || got < want-5*time.Minute {
+		x.kit.Fatalf("%s is %s, want %s", what, got, want)
+	}
+}
+
+func (x *machine) check(*rapid.T) {
+	delayed := x.Delayed()
+	for _, t := range x.m.tasks {
+		got, last := x.read(t.Submission), x.last[t.TaskID]
+		x.last[t.TaskID] = got
+		accepted := 0
+		ledger := x.ledger(t.Submission)
+		for _, a := range ledger {
+			if a.Outcome == tasks.AttemptAccepted {
+				accepted++
+			}
+		}
+		switch {
+		case last.Status.Terminal() && (got.Status != last.Status || got.Version != last.Version || !got.FinishedAt.Equal(last.FinishedAt) || got.Budget != last.Budget):
+			x.kit.Fatalf("a terminal task changed from %+v to %+v", last, got)
+		case got.Version < last.Version:
+			x.kit.Fatalf("I4: version went from %d to %d", last.Version, got.Version)
+		case got.Attempts > got.MaxAttempts || len(ledger) != got.Attempts:
+			x.kit.Fatalf("I5: %d rows in the ledger of %+v", len(ledger), got)
+		case accepted > 1 || (accepted == 1) != (got.Reply != nil) || (got.Reply != nil) != (got.Status == tasks.StatusCompleted):
+			x.kit.Fatalf("I1: %d attempts accepted, reply %+v, of a %s task", accepted, got.Reply, got.Status)
+		case last.Reply != nil && *got.Reply != *last.Reply:
+			x.kit.Fatalf("I1: the reply changed from %+v to %+v", last.Reply, got.Reply)
+		}
+		x.compare(t, got, ledger)
+		due, has := delayed[t.TaskID]
+		if has != (t.handoff != nil) {
+			x.kit.Fatalf("delayed handoff %t, want %t", has, t.handoff != nil)
+		} else if has {
+			x.near("delay", due, *t.handoff-x.m.now)
+		}
+	}
+}
+
+// compare wants of the task what the model says.
+func (x *machine) compare(t *modelTask, got tasks.Task, ledger []tasks.Attempt) {
+	if got.Status != t.status || got.Version != t.version || got.Attempts != t.attempts || got.Interruptions != t.interruptions {
+		x.kit.Fatalf("the task is %+v, want %s, version %d, attempts %d, interruptions %d", got, t.status, t.version, t.attempts, t.interruptions)
+	}
+	if t.status == tasks.StatusFailed && (got.Failure == nil || got.Failure.Class != t.failure) {
+		x.kit.Fatalf("failure %+v, want %s", got.Failure, t.failure)
+	}
+	for _, a := range ledger {
+		want := t.ledger[a.Version]
+		if want == nil || a.Outcome != want.outcome || a.EndedAt.IsZero() == want.ended || a.WireRequests != want.call.WireRequests {
+			x.kit.Fatalf("I7: attempt %+v, want %+v", a, want)
+		}
+		if got.Reply != nil && a.Outcome == tasks.AttemptAccepted && got.Reply.ID != want.reply {
+			x.kit.Fatalf("I1: reply %+v, want %s", got.Reply, want.reply)
+		}
+	}
+	cost := t.cost()
+	if c := got.Cost; (c.PicoUSD == nil) != (cost.PicoUSD == nil) || c.PicoUSD != nil && *c.PicoUSD != *cost.PicoUSD ||
+		c.InputTokens != cost.InputTokens || c.OutputTokens != cost.OutputTokens || c.UnknownAttempts != cost.UnknownAttempts {
+		x.kit.Fatalf("I7: cost %+v, want %+v", c, cost)
+	}
+}

@@ -1,0 +1,165 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// model says what a store must answer, from the little that matters. Its time is a number of its own: everything in it
+// is a multiple of tick, or one of the terms, none of which comes nearer to a multiple of tick than five minutes, so that
+// the real time that passes while a store works decides nothing.
+type model struct {
+	now   time.Duration
+	tasks []*modelTask
+	works []*modelWork // every assignment there ever was
+}
+
+const (
+	tick          = 25 * time.Minute // against a lease and a park of 60 minutes
+	shortDeadline = 310 * time.Minute
+)
+
+var retryAfter = []time.Duration{0, 40 * time.Minute, 65 * time.Minute}
+
+type modelTask struct {
+	tasks.Submission
+	status                  tasks.Status
+	version                 int64
+	attempts, interruptions int
+	lease, due, deadline    time.Duration
+	failure                 string // class of the last one
+	ledger                  map[int64]*modelAttempt
+	handoff                 *time.Duration // when the delayed one is due; nil: none
+}
+
+type modelAttempt struct {
+	outcome tasks.AttemptOutcome
+	ended   bool
+	call    tasks.Call
+	reply   uuid.UUID
+}
+
+type modelWork struct {
+	task *modelTask
+	work tasks.Work
+	done tasks.Settlement // its one possible reply, so that a second one is a repeat
+}
+
+// find returns the task that holds the key, or nil.
+func (m *model) find(key string) *modelTask {
+	for _, t := range m.tasks {
+		if t.Key == key {
+			return t
+		}
+	}
+	return nil
+}
+
+func (m *model) submit(s tasks.Submission) {
+	m.tasks = append(m.tasks, &modelTask{
+		Submission: s, status: tasks.StatusQueued, due: m.now, deadline: m.now + s.DeadlineAfter, ledger: make(map[int64]*modelAttempt),
+	})
+}
+
+func (m *model) claim(t *modelTask) (tasks.Decision, time.Duration) {
+	if t.status.Terminal() {
+		return tasks.DecisionFinished, 0
+	}
+	if t.status == tasks.StatusRunning {
+		if t.lease > m.now {
+			return tasks.DecisionLeased, t.lease - m.now
+		}
+		t.interruptions++
+	}
+	class := ""
+	switch {
+	case t.interruptions > t.MaxInterruptions:
+		class = tasks.ClassInterrupted
+	case t.deadline <= m.now:
+		class = tasks.ClassDeadline
+	case t.attempts >= t.MaxAttempts && t.failure != "":
+		class = t.failure
+	case t.attempts >= t.MaxAttempts:
+		class = tasks.ClassAttempts
+	case t.due-m.now > parkMax:
+		t.handoff = ptr(t.due)
+		return tasks.DecisionHandedOff, 0
+	case t.due > m.now:
+		return tasks.DecisionNotDue, t.due - m.now
+	}
+	if class != "" {
+		t.status, t.failure = tasks.StatusFailed, class
+		return tasks.DecisionFinished, 0
+	}
+	t.status, t.version, t.attempts, t.lease = tasks.StatusRunning, t.version+1, t.attempts+1, m.now+lease
+	t.ledger[t.version] = &modelAttempt{outcome: tasks.AttemptUnknown}
+	return tasks.DecisionClaimed, 0
+}
+
+func (m *model) holds(w *modelWork) bool {
+	return w.task.status == tasks.StatusRunning && w.task.version == w.work.Version && w.task.lease > m.now
+}
+
+func (m *model) settle(w *modelWork, s tasks.Settlement) tasks.Verdict {
+	t, a := w.task, w.task.ledger[w.work.Version]
+	switch {
+	case s.Outcome == tasks.OutcomeRelease && a == nil,
+		s.Outcome == tasks.OutcomeComplete && a != nil && a.outcome == tasks.AttemptAccepted && a.reply == s.Candidate.ReplyID:
+		return tasks.VerdictAccepted // a repeat
+	}
+	verdict, outcome := tasks.VerdictAccepted, tasks.AttemptNotAccepted
+	switch {
+	case t.status == tasks.StatusCancelled:
+		verdict = tasks.VerdictCancelled
+	case t.status.Terminal():
+		verdict = tasks.VerdictTerminal
+	case t.status != tasks.StatusRunning || t.version != w.work.Version:
+		verdict = tasks.VerdictTakenOver
+	case t.lease <= m.now:
+		verdict = tasks.VerdictExpired
+	case s.Outcome == tasks.OutcomeComplete && t.deadline <= m.now:
+		verdict = tasks.VerdictDeadline
+		t.status, t.failure = tasks.StatusFailed, tasks.ClassDeadline
+	case s.Outcome == tasks.OutcomeComplete:
+		t.status, outcome, a.reply = tasks.StatusCompleted, tasks.AttemptAccepted, s.Candidate.ReplyID
+	case s.Outcome == tasks.OutcomeFail:
+		t.status, outcome, t.failure = tasks.StatusFailed, tasks.AttemptFailed, s.Failure.Class
+	case s.Outcome == tasks.OutcomeRetry:
+		t.status, outcome, t.failure, t.due = tasks.StatusQueued, tasks.AttemptFailed, s.Failure.Class, m.now+s.RetryAfter
+		if s.Handoff {
+			t.handoff = ptr(t.due)
+		}
+	case s.Outcome == tasks.OutcomeRelease:
+		t.status = tasks.StatusQueued
+		t.attempts--
+		delete(t.ledger, w.work.Version)
+	}
+	if a != nil && !a.ended {
+		a.ended, a.outcome, a.call = true, outcome, s.Call
+	}
+	return verdict
+}
+
+// cost is what the ledger comes to.
+func (t *modelTask) cost() tasks.Cost {
+	c := tasks.Cost{PicoUSD: new(int64)}
+	for _, a := range t.ledger {
+		if a.call.InputTokens != nil {
+			c.InputTokens += *a.call.InputTokens
+			c.OutputTokens += *a.call.OutputTokens
+		}
+		switch {
+		case !a.ended: // and so nothing was reported
+			c.UnknownAttempts++
+		case a.call.PicoUSD != nil && c.PicoUSD != nil:
+			*c.PicoUSD += *a.call.PicoUSD
+		}
+	}
+	if c.UnknownAttempts > 0 {
+		c.PicoUSD = nil
+	}
+	return c
+}
