@@ -116,6 +116,42 @@ func TestI2_CommitOfAnotherMembershipIsNotSent(t *testing.T) {
 	}
 }
 
+// A client that has not joined puts an empty id on its commit, and a broker takes it where the group is empty.
+func TestI2_CommitWithoutMembershipIsNotSent(t *testing.T) {
+	c := cluster(t)
+	m := join(t, c.ListenAddrs(), "no-such-topic", Config{}) // so it never joins
+	sent := commitRequests(c)
+	m.topic = topic
+	if err := m.commit(0, 50); !errors.Is(err, offsets.ErrNotOwner) {
+		t.Errorf("outcome %v, want ErrNotOwner", err)
+	}
+	if sent.Hits() != 0 {
+		t.Errorf("%d requests reached the broker", sent.Hits())
+	}
+}
+
+// Removed from the group and joined again without a callback, the member has read its positions anew: what it committed
+// in its former life says nothing about them.
+func TestAnotherMembershipStartsOver(t *testing.T) {
+	c := cluster(t)
+	m := owner(t, c.ListenAddrs(), topic, Config{}, kgo.HeartbeatInterval(time.Minute))
+	was := m.id()
+	if err := m.commit(0, 40); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeClassic(t, m.cl, group, was); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.commit(0, 41); !errors.Is(err, offsets.ErrNotOwner) {
+		t.Fatalf("outcome %v, want ErrNotOwner", err)
+	}
+	m.awaitOtherID(was)
+	commitSoon(t, m, 30)
+	if len(m.assigned) > 0 {
+		t.Error("the positions were fetched anew; this test shows nothing")
+	}
+}
+
 func TestI2_PositionNeverGoesBack(t *testing.T) {
 	c := cluster(t)
 	m := owner(t, c.ListenAddrs(), topic, Config{})
@@ -200,6 +236,36 @@ func TestEachPartitionHasItsOwnOutcome(t *testing.T) {
 				t.Errorf("stored %+v", got)
 			}
 		})
+	}
+}
+
+// An answer that leaves a partition out is no acknowledgement; one that names its topic by id only is.
+func TestOnlyAnAnswerIsAnAcknowledgement(t *testing.T) {
+	c := cluster(t)
+	m := owner(t, c.ListenAddrs(), topic, Config{})
+	c.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		req := r.(*kmsg.OffsetCommitRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		answer := kmsg.NewOffsetCommitResponseTopic()
+		answer.TopicID = req.Topics[0].TopicID
+		if req.Version < 10 {
+			t.Errorf("version %d; this test needs one with topic ids", req.Version)
+		}
+		p := kmsg.NewOffsetCommitResponseTopicPartition()
+		p.Partition = 0
+		answer.Partitions = append(answer.Partitions, p)
+		resp.Topics = append(resp.Topics, answer)
+		return resp, nil, true
+	})
+	errs := m.com.Commit(t.Context(), m.id(), []offsets.Commit{m.item(0, 10), m.item(1, 10)})
+	if errs[0] != nil {
+		t.Errorf("answered: %v", errs[0])
+	}
+	if errs[1] == nil || errors.Is(errs[1], offsets.ErrNotOwner) {
+		t.Errorf("not answered: %v, want a transient error", errs[1])
+	}
+	if err := m.commit(1, 9); err != nil {
+		t.Errorf("behind the one that was not acknowledged: %v", err)
 	}
 }
 

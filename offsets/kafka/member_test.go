@@ -88,6 +88,34 @@ func (m *member) item(partition int32, offset int64, ahead ...offsets.Run) offse
 	return offsets.Commit{Topic: m.topic, Partition: partition, Position: offsets.Position{Offset: offset, LeaderEpoch: 0}, Ahead: ahead}
 }
 
+// awaitOtherID waits until the member has joined again.
+func (m *member) awaitOtherID(was string) {
+	m.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for id := m.id(); id == was || id == ""; id = m.id() {
+		if time.Now().After(deadline) {
+			m.t.Fatal("the member did not join again")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// commitSoon commits as soon as the rebalances let it.
+func commitSoon(t *testing.T, m *member, offset int64) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := m.commit(0, offset)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // stored reads what the group has for a partition.
 func stored(t *testing.T, addrs []string, group, topic string, partition int32) kadm.OffsetResponse {
 	t.Helper()

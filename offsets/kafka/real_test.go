@@ -116,13 +116,7 @@ func TestI2_RealZombieCommitIsRefused(t *testing.T) {
 			}
 		}
 		late("before it knows")
-		deadline := time.Now().Add(30 * time.Second)
-		for id := a.id(); id == was || id == ""; id = a.id() {
-			if time.Now().After(deadline) {
-				t.Fatal("the member did not join again")
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+		a.awaitOtherID(was)
 		late("after it joined again")
 
 		// The control: under the id it has now the broker takes it, which is why the id is checked here.
@@ -131,22 +125,6 @@ func TestI2_RealZombieCommitIsRefused(t *testing.T) {
 			t.Errorf("the broker refused a live member's commit (position %d); this test shows nothing", got)
 		}
 	})
-}
-
-// commitSoon commits as soon as the rebalances let it.
-func commitSoon(t *testing.T, m *member, offset int64) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := m.commit(0, offset)
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 func removeClassic(t *testing.T, cl *kgo.Client, group, memberID string) error {
