@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -137,8 +138,11 @@ func decodeProblem(err error) *problem {
 		return invalidField(wrongType.Field, "cannot be a JSON %s", wrongType.Value)
 	}
 	// encoding/json has no type for this error.
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		name = tasks.Cut(strings.Trim(name, `"`), 64)
+	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		name, err := strconv.Unquote(quoted)
+		if name = tasks.Cut(name, 64); err != nil || name == "" {
+			return invalidField("body", "has a field that is not one of a message")
+		}
 		return invalidField(name, "is not a field of a message")
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
