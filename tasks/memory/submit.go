@@ -30,7 +30,12 @@ func (s *Store) submit(item tasks.Submission, now time.Time) tasks.Submitted {
 		return tasks.Submitted{Err: err}
 	}
 	key := key{item.Workspace, item.Operation, item.Key}
-	if old := s.keys[key]; old != nil && old.expires.After(now) {
+	old := s.keys[key]
+	if old != nil && old.task == item.TaskID { // the caller's own, whose acknowledgement was lost
+		r := s.tasks[old.task]
+		return tasks.Submitted{TaskID: r.ID, AcceptedAt: r.AcceptedAt, Deadline: r.Deadline}
+	}
+	if old != nil && old.expires.After(now) {
 		if old.fingerprint != item.Fingerprint {
 			return tasks.Submitted{TaskID: old.task, Err: tasks.ErrKeyReused}
 		}

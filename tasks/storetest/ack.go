@@ -20,16 +20,29 @@ func (k *kit) lost(do func() error) bool {
 	return true
 }
 
+// wantOwn wants a repeat of the very submission that was stored to be answered as the first was, or would have been.
+func (k *kit) wantOwn(s tasks.Submission) {
+	k.Helper()
+	out, t := k.submitAll(s)[0], k.read(s)
+	if out.Err != nil || out.TaskID != s.TaskID || out.Replayed || !out.AcceptedAt.Equal(t.AcceptedAt) || !out.Deadline.Equal(t.Deadline) {
+		k.Fatalf("the repeat of a submission: %+v, of the task %+v", out, t)
+	}
+	k.wantCount(1)
+}
+
 var ackTests = []test{
 	{"I3_submit_whose_acknowledgement_was_lost", func(k *kit) {
 		s := submission()
 		if !k.lost(func() error { _, err := k.Store.Submit(k.ctx, []tasks.Submission{s}); return err }) {
 			return
 		}
-		if out := k.submitAll(s)[0]; out.Err != nil || out.TaskID != s.TaskID {
-			k.Fatalf("repeat: %+v", out)
-		}
-		k.wantCount(1)
+		k.wantOwn(s)
+	}},
+	{"I3_a_submission_handed_in_twice", func(k *kit) {
+		s := k.submit()
+		k.wantOwn(s)
+		k.take(s)
+		k.wantOwn(s)
 	}},
 	{"I1_settle_whose_acknowledgement_was_lost", func(k *kit) {
 		for _, outcome := range everyOutcome(tasks.Work{}) {

@@ -13,6 +13,8 @@
 //     their maximum, the deadline, the attempts fail it; only then is it asked whether the task is due.
 //   - An interruption over the maximum fails with ClassInterrupted, a passed deadline with ClassDeadline, spent attempts
 //     with the last failure's class, or ClassAttempts when there was none.
+//   - A submission whose task id its key is bound to already is the same submission: it is answered as if it had just been
+//     stored, and is not Replayed.
 //   - A ledger row that has ended is not changed by a later settle.
 //   - An attempt costs nothing when it ended without a wire request; its cost is otherwise unknown until PicoUSD is set.
 package storetest
