@@ -382,8 +382,11 @@ func TestItemsThatCannotBeCommittedFailAlone(t *testing.T) {
 // hold makes the next commit request wait in the broker until release is called.
 func hold(t *testing.T, c *kfake.Cluster) (arrived chan struct{}, release func()) {
 	arrived, gate := make(chan struct{}), make(chan struct{})
+	var one atomic.Bool
 	c.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
-		c.DropControl() // this request only
+		if !one.CompareAndSwap(false, true) {
+			return nil, nil, false
+		}
 		close(arrived)
 		c.SleepControl(func() { <-gate })
 		return nil, nil, false // then treated as usual
@@ -431,11 +434,19 @@ func TestOneCommitAtATime(t *testing.T) {
 	go func() { first <- m.commit(0, 10) }()
 	<-arrived
 
+	// franz-go would wait for the first one whatever becomes of the context.
 	why := errors.New("not needed any more")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(why)
-	if err := m.com.Commit(ctx, m.id(), []offsets.Commit{m.item(1, 5)})[0]; !errors.Is(err, why) {
-		t.Errorf("waiting for its turn: %v, want the cause", err)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, why)
+	defer cancel()
+	second := make(chan error, 1)
+	go func() { second <- m.com.Commit(ctx, m.id(), []offsets.Commit{m.item(1, 5)})[0] }()
+	select {
+	case err := <-second:
+		if !errors.Is(err, why) {
+			t.Errorf("waiting for its turn: %v, want the cause", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the second waits for the first longer than it has time")
 	}
 	release()
 	if err := <-first; err != nil {
