@@ -3,43 +3,38 @@ package tasks
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"hash"
 	"strconv"
 )
 
-// Fingerprint digests every input of a submission that changes its answer (I6). Two submissions under one key are the
-// same work exactly when their fingerprints are equal. Each field is written with its length, so that no two different
-// inputs share an encoding; absent and empty optional numbers differ. Metadata is not an input of the answer.
+// ComputeFingerprint digests every input of a submission that changes its answer (I6). Two submissions under one key are
+// the same work exactly when their fingerprints are equal. Each field is written with its length, so that no two
+// different inputs share an encoding; absent and empty optional numbers differ. Metadata is not an input of the answer.
 func (s Submission) ComputeFingerprint() [32]byte {
-	h := sha256.New()
-	field(h, "fencepost.v1")
-	field(h, s.Operation)
-	field(h, s.Conversation)
-	field(h, string(s.Kind))
-	field(h, s.Regenerates.String())
-	field(h, s.Request.Content)
-	field(h, s.Request.Model)
-	field(h, s.Request.System)
-	field(h, s.Request.PromptTemplate)
-	field(h, s.Request.Document.ID)
-	field(h, s.Request.Document.Version)
+	b := make([]byte, 0, 512+len(s.Request.Content)+len(s.Request.System))
+	b = field(b, "fencepost.v1")
+	b = field(b, s.Operation)
+	b = field(b, s.Conversation)
+	b = field(b, string(s.Kind))
+	b = field(b, s.Regenerates.String())
+	b = field(b, s.Request.Content)
+	b = field(b, s.Request.Model)
+	b = field(b, s.Request.System)
+	b = field(b, s.Request.PromptTemplate)
+	b = field(b, s.Request.Document.ID)
+	b = field(b, s.Request.Document.Version)
+	temperature, maxOutputTokens := "-", "-"
 	if t := s.Request.Temperature; t != nil {
-		field(h, strconv.FormatFloat(*t, 'g', -1, 64))
-	} else {
-		field(h, "-")
+		temperature = strconv.FormatFloat(*t, 'g', -1, 64)
 	}
 	if n := s.Request.MaxOutputTokens; n != nil {
-		field(h, strconv.Itoa(*n))
-	} else {
-		field(h, "-")
+		maxOutputTokens = strconv.Itoa(*n)
 	}
-	field(h, string(s.OnAmbiguous))
-	return [32]byte(h.Sum(nil))
+	b = field(b, temperature)
+	b = field(b, maxOutputTokens)
+	b = field(b, string(s.OnAmbiguous))
+	return sha256.Sum256(b)
 }
 
-func field(h hash.Hash, s string) {
-	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], uint64(len(s)))
-	h.Write(n[:])
-	h.Write([]byte(s))
+func field(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
 }
