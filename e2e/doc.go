@@ -1,0 +1,4 @@
+// Package e2e holds what is tested from the outside: the house rules of the repository itself here, and in its folders
+// real brokers (broker), real processes that are killed (procs) and comparisons with other software (bench).
+// It promises nothing to production code, which must not import it.
+package e2e
