@@ -1,0 +1,634 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/fencepost/fencepost/llm"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv("FENCEPOST_TEST_SIM_LEDGER"); path != "" {
+		serveUntilKilled(path)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func newServer(t testing.TB, cfg Config) (*Server, string) {
+	t.Helper()
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewUnstartedServer(s)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.Start()
+	t.Cleanup(func() { s.Close(); srv.Close(); http.DefaultClient.CloseIdleConnections() })
+	return s, srv.URL
+}
+
+func request(t testing.TB, method, url, body string) (int, []byte, error) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Idempotency-Key", "key-1")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	out, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, out, err
+}
+
+func rules(t testing.TB, url, list string) {
+	t.Helper()
+	if status, out, err := request(t, "PUT", url+"/sim/rules", list); err != nil || status != http.StatusNoContent {
+		t.Fatalf("PUT rules: %d %s %v", status, out, err)
+	}
+}
+
+func ask(content string) string {
+	return fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":%q}]}`, content)
+}
+
+func chat(t testing.TB, url, body string) (int, string) {
+	t.Helper()
+	status, out, err := request(t, "POST", url+"/v1/chat/completions", body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	var c completion
+	if json.Unmarshal(out, &c) == nil && len(c.Choices) == 1 {
+		return status, c.Choices[0].Message.Content
+	}
+	return status, string(out)
+}
+
+func listed(t testing.TB, url string) []entry {
+	t.Helper()
+	var out []entry
+	_, body, err := request(t, "GET", url+"/sim/requests", "")
+	if err == nil {
+		err = json.Unmarshal(body, &out)
+	}
+	if err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return out
+}
+
+func total(t testing.TB, url string) (out totals) {
+	t.Helper()
+	_, body, err := request(t, "GET", url+"/sim/totals", "")
+	if err == nil {
+		err = json.Unmarshal(body, &out)
+	}
+	if err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return out
+}
+
+func TestAnswerIsDeterministicAndListed(t *testing.T) {
+	_, url := newServer(t, Config{})
+	for range 2 {
+		if status, text := chat(t, url, ask("hello")); status != 200 || text != "echo: hello" {
+			t.Fatalf("%d %q", status, text)
+		}
+	}
+	long := strings.Repeat("ä", 1000)
+	if _, text := chat(t, url, ask(long)); text != "echo: "+strings.Repeat("ä", echoBytes/2) {
+		t.Errorf("%q", text)
+	}
+	if _, text := chat(t, url, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"max_tokens":1}`); text != "echo" {
+		t.Errorf("%q", text)
+	}
+	list := listed(t, url)
+	if len(list) != 4 || list[0].Content != "hello" || list[2].Content != long || list[3].Content != "ab" {
+		t.Fatalf("%+v", list)
+	}
+	e := list[0]
+	if e.N != 1 || e.Model != "m" || e.Done != "answer" || e.Status != 200 || e.ClientGone || e.Headers.IdempotencyKey != "key-1" ||
+		e.InputTokens != tokens(6) || e.OutputTokens != tokens(11) || e.Time.IsZero() {
+		t.Errorf("%+v", e)
+	}
+	if got := total(t, url); got.Requests != 4 || got.InFlight != 0 || got.Listed != 4 || got.OutputTokens < 3 {
+		t.Errorf("%+v", got)
+	}
+	request(t, "DELETE", url+"/sim/requests", "")
+	if got := total(t, url); got != (totals{}) {
+		t.Errorf("%+v", got)
+	}
+	if _, body, _ := request(t, "GET", url+"/sim/requests", ""); string(body) != "[]\n" {
+		t.Errorf("%q", body)
+	}
+	if status, body, _ := request(t, "GET", url+"/v1/models", ""); status != 200 || !bytes.Contains(body, []byte(`"object":"list"`)) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+func TestRulesFirstMatchTimesAndNth(t *testing.T) {
+	_, url := newServer(t, Config{})
+	rules(t, url, `[
+		{"match":{"contains":"thrice","nth":2},"text":"second"},
+		{"match":{"contains":"thrice","nth":3},"text":"third"},
+		{"match":{"contains":"twice"},"times":2,"do":"status","status":418,"body":"teapot"},
+		{"match":{"contains":"never"},"times":0,"text":"x"},
+		{"match":{"model":"other"},"text":"other model","input_tokens":100,"output_tokens":200},
+		{"match":{"contains":"odd"},"do":"answer","status":201,"headers":{"X-Request-Id":"mine"},"body":{"a":1}}
+	]`)
+	for i, c := range []struct {
+		body string
+		want string
+	}{
+		{ask("thrice"), "200 echo: thrice"}, {ask("thrice"), "200 second"}, {ask("thrice"), "200 third"}, {ask("thrice"), "200 echo: thrice"},
+		{ask("twice"), "418 teapot"}, {ask("once"), "200 echo: once"}, {ask("twice"), "418 teapot"}, {ask("twice"), "200 echo: twice"},
+		{ask("never"), "200 echo: never"},
+		{strings.Replace(ask("x"), `"m"`, `"other"`, 1), "200 other model"},
+		{ask("odd"), `201 {"a":1}`},
+	} {
+		status, text := chat(t, url, c.body)
+		if got := fmt.Sprint(status, " ", text); got != c.want {
+			t.Errorf("call %d: %q, want %q", i, got, c.want)
+		}
+	}
+	list := listed(t, url)
+	if e := list[9]; e.InputTokens != 100 || e.OutputTokens != 200 {
+		t.Errorf("%+v", e)
+	}
+	if e := list[4]; e.Done != "status" || e.Status != 418 || e.InputTokens != 0 || e.OutputTokens != 0 {
+		t.Errorf("%+v", e)
+	}
+	rules(t, url, `[]`)
+	if _, text := chat(t, url, ask("odd")); text != "echo: odd" {
+		t.Errorf("%q", text)
+	}
+}
+
+// A rule with times is taken that often and no more, also by calls at once.
+func TestTimesIsExactUnderConcurrency(t *testing.T) {
+	s, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	list, err := parseRules([]byte(`[{"times":37,"do":"status","status":429}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.script.set(list)
+	var mu sync.Mutex
+	refused := 0
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 25 {
+				if _, err := s.Provider().Call(context.Background(), llm.Request{Model: "m", Content: "c"}); err != nil {
+					mu.Lock()
+					refused++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := s.ledger.total(); refused != 37 || got.Requests != 200 || got.InFlight != 0 {
+		t.Errorf("%d refused, %+v", refused, got)
+	}
+}
+
+func TestBadRulesAreRefusedAndChangeNothing(t *testing.T) {
+	_, url := newServer(t, Config{})
+	rules(t, url, `[{"text":"kept"}]`)
+	for body, says := range map[string]string{
+		``:                                "list",
+		`null`:                            "list",
+		`{}`:                              "list",
+		`[] []`:                           "follows",
+		`[null]`:                          "rule 0",
+		`[{"doo":"answer"}]`:              `unknown field \"doo\"`,
+		`[{"match":{"content":"x"}}]`:     `unknown field \"content\"`,
+		`[{},{"do":"explode"}]`:           "rule 1",
+		`[{"do":"status","status":99}]`:   "status 99",
+		`[{"do":"hang","status":500}]`:    "does not go with",
+		`[{"latency":"soon"}]`:            "soon",
+		`[{"latency":5}]`:                 "1.5s",
+		`[{"latency":"-1s"}]`:             "-1s",
+		`[{"times":-1}]`:                  "times",
+		`[{"match":{"nth":-1}}]`:          "nth",
+		`[{"output_tokens":-1}]`:          "token",
+		`[{"headers":{"a b":"c"}}]`:       "header",
+		`[{"headers":{"a":"c\nSet: x"}}]`: "header",
+		`[{"text":7}]`:                    "text",
+		`[` + strings.Repeat(`{},`, 10_000) + `{}]`: "more than",
+	} {
+		status, out, err := request(t, "PUT", url+"/sim/rules", body)
+		if err != nil || status != 400 || !strings.Contains(string(out), says) {
+			t.Errorf("%.60q: %d %s %v; want %q", body, status, out, err, says)
+		}
+	}
+	if _, text := chat(t, url, ask("x")); text != "kept" {
+		t.Errorf("the rules in force changed: %q", text)
+	}
+	if _, out, _ := request(t, "GET", url+"/sim/rules", ""); !bytes.Contains(out, []byte("kept")) {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestBadRequestsAreListed(t *testing.T) {
+	_, url := newServer(t, Config{})
+	for _, body := range []string{``, `x`, `{}`, `{"model":"m"}`, `{"model":"m","messages":[{"role":"user","content":7}]}`, `{"model":"m","messages":[{"content":"x"}],"max_tokens":0}`} {
+		if status, out := chat(t, url, body); status != 400 || !strings.Contains(out, "invalid_request_error") {
+			t.Errorf("%q: %d %s", body, status, out)
+		}
+	}
+	if status, _ := chat(t, url, ask(strings.Repeat("x", maxRequestBody))); status != 413 {
+		t.Errorf("status %d", status)
+	}
+	if list := listed(t, url); len(list) != 7 || list[0].Status != 400 || list[6].Status != 413 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// A lost answer was billed, a refused call was not, and the ledger says what was done. Over a connection of its own,
+// since net/http repeats a call that carries an Idempotency-Key on a used one.
+func TestFaults(t *testing.T) {
+	_, url := newServer(t, Config{})
+	c := llm.NewClient(llm.TransportConfig{})
+	for _, do := range actions {
+		if do == doHang {
+			continue
+		}
+		for _, stream := range []bool{false, true} {
+			request(t, "DELETE", url+"/sim/requests", "")
+			rules(t, url, `[{"do":"`+do+`"}]`)
+			body := strings.Replace(ask("hello world, this is a text of some length"), `"messages"`, fmt.Sprintf(`"stream":%v,"messages"`, stream), 1)
+			req, err := http.NewRequest("POST", url+"/v1/chat/completions", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, _, err := c.Do(context.Background(), req)
+			lost := do == doResetAfterHeaders || do == doResetBeforeHeaders || do == doCutStream
+			if (err != nil) != lost {
+				t.Errorf("%s: %d %q %v", do, resp.Status, resp.Body, err)
+			}
+			terminal := bytes.HasSuffix(resp.Body, []byte("data: [DONE]\n\n"))
+			if whole := do == doAnswer || do == doEmpty; stream && terminal != whole {
+				t.Errorf("%s: stream %q", do, resp.Body)
+			}
+			list := listed(t, url)
+			if len(list) != 1 || list[0].Done != do || list[0].ClientGone || (list[0].InputTokens == 0) != (do == doStatus) {
+				t.Errorf("%s: %+v", do, list)
+			}
+		}
+	}
+}
+
+func TestStream(t *testing.T) {
+	_, url := newServer(t, Config{})
+	body := strings.Replace(ask("streaming, in several pieces"), `"messages"`, `"stream":true,"stream_options":{"include_usage":true},"messages"`, 1)
+	_, out, err := request(t, "POST", url+"/v1/chat/completions", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, finish string
+	var use *usage
+	var last string
+	sc := bufio.NewScanner(bytes.NewReader(out))
+	for sc.Scan() {
+		data, ok := strings.CutPrefix(sc.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		if last = data; data == "[DONE]" {
+			continue
+		}
+		var c chunk
+		if err := json.Unmarshal([]byte(data), &c); err != nil || c.Object != "chat.completion.chunk" {
+			t.Fatalf("%v in %s", err, data)
+		}
+		if len(c.Choices) == 0 {
+			use = c.Usage
+			continue
+		}
+		text += c.Choices[0].Delta.Content
+		if c.Choices[0].FinishReason != nil {
+			finish = *c.Choices[0].FinishReason
+		}
+	}
+	if text != "echo: streaming, in several pieces" || finish != "stop" || last != "[DONE]" || use == nil || use.CompletionTokens != tokens(len(text)) {
+		t.Errorf("%q %q %q %+v", text, finish, last, use)
+	}
+}
+
+// A hanging call is listed while it hangs, ends when its client leaves, and Close lets go of the rest.
+func TestHang(t *testing.T) {
+	s, url := newServer(t, Config{})
+	rules(t, url, `[{"do":"hang"}]`)
+	ctx, cancel := context.WithCancel(context.Background())
+	errs := make(chan error, 2)
+	for _, ctx := range []context.Context{ctx, context.Background()} {
+		go func() {
+			req, err := http.NewRequestWithContext(ctx, "POST", url+"/v1/chat/completions", strings.NewReader(ask("hanging")))
+			if err == nil {
+				_, err = http.DefaultClient.Do(req)
+			}
+			errs <- err
+		}()
+	}
+	until(t, func() bool { return total(t, url).InFlight == 2 })
+	if list := listed(t, url); len(list) != 2 || list[0].Content != "hanging" || list[0].Done != "" {
+		t.Fatalf("%+v", list)
+	}
+	cancel()
+	if err := <-errs; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	until(t, func() bool { return total(t, url).InFlight == 1 })
+	gone := 0
+	for _, e := range listed(t, url) {
+		if e.ClientGone && e.Done == doHang {
+			gone++
+		}
+	}
+	if gone != 1 {
+		t.Errorf("%d clients gone", gone)
+	}
+	s.Close()
+	if err := <-errs; err == nil {
+		t.Error("the other call was answered")
+	}
+}
+
+func until(t testing.TB, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come to pass")
+		}
+	}
+}
+
+// Calls under way when the ledger is deleted belong to nobody afterwards.
+func TestDeleteDuringACall(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	_, url := newServer(t, Config{Ledger: path})
+	rules(t, url, `[{"match":{"contains":"slow"},"do":"hang"}]`)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		req, err := http.NewRequestWithContext(ctx, "POST", url+"/v1/chat/completions", strings.NewReader(ask("slow")))
+		if err == nil {
+			_, _ = http.DefaultClient.Do(req)
+		}
+	}()
+	until(t, func() bool { return total(t, url).InFlight == 1 })
+	request(t, "DELETE", url+"/sim/requests", "")
+	cancel()
+	<-done
+	chat(t, url, ask("after"))
+	if list := listed(t, url); len(list) != 1 || list[0].N != 2 || list[0].Content != "after" {
+		t.Errorf("%+v", list)
+	}
+	l, err := openLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.file.close()
+	if got := l.total(); got.Requests != 1 || got.InFlight != 0 || l.last != 2 {
+		t.Errorf("%+v, last %d", got, l.last)
+	}
+}
+
+func serveUntilKilled(path string) {
+	s, err := New(Config{Ledger: path})
+	if err != nil {
+		log.Fatal(err)
+	}
+	srv := httptest.NewServer(s)
+	fmt.Println(srv.URL)
+	select {}
+}
+
+// The ledger's file has every call that arrived before a kill -9, and numbers go on after it.
+func TestLedgerSurvivesAKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), "FENCEPOST_TEST_SIM_LEDGER="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := strings.TrimSpace(line)
+	for i := range 20 {
+		chat(t, url, ask(fmt.Sprint("call ", i)))
+	}
+	rules(t, url, `[{"do":"hang"}]`)
+	failed := make(chan struct{})
+	go func() {
+		defer close(failed)
+		chat(t, url, ask("in flight"))
+	}()
+	until(t, func() bool { return total(t, url).InFlight == 1 })
+	cmd.Process.Kill()
+	cmd.Wait()
+	<-failed
+	// A torn last line is what a kill in the middle of a write would leave.
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(f, `{"arrived":{"n":22,"con`)
+	f.Close()
+
+	for range 2 { // the second time, the torn line is gone
+		s, err := New(Config{Ledger: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := s.ledger.after(0, 100)
+		if len(list) != 21 || list[20].Content != "in flight" || list[20].Done != "" || list[3].Done != doAnswer || list[3].OutputTokens == 0 {
+			t.Errorf("%d calls: %+v", len(list), list)
+		}
+		if got := s.ledger.total(); got.Requests != 21 || got.InFlight != 0 || got.OutputTokens == 0 {
+			t.Errorf("%+v", got)
+		}
+		if s.ledger.last != 21 {
+			t.Errorf("last number %d", s.ledger.last)
+		}
+		s.Close()
+	}
+	if err := os.WriteFile(path, []byte("no ledger\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Config{Ledger: path}); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a file that is no ledger: %v", err)
+	}
+}
+
+func TestLedgerIsBounded(t *testing.T) {
+	l := &ledger{}
+	big := strings.Repeat("x", maxContentBytes/100)
+	for range 250 {
+		if err := l.arrive(&entry{Content: big}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := l.total()
+	if got.Requests != 250 || got.Listed != 100 {
+		t.Errorf("%+v", got)
+	}
+	if list := l.after(0, 1000); len(list) != 100 || list[0].N != 151 {
+		t.Errorf("%d listed", len(list))
+	}
+}
+
+func TestProviderInProcess(t *testing.T) {
+	s, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p := s.Provider()
+	limit := 2
+	for _, c := range []struct {
+		rule   string
+		limit  *int
+		class  llm.Class
+		text   string
+		finish string
+	}{
+		{`{}`, nil, "", "echo: hello", "stop"},
+		{`{}`, &limit, "", "echo: he", "length"},
+		{`{"text":"told"}`, nil, "", "told", "stop"},
+		{`{"do":"empty"}`, nil, llm.RejectedOutput, "", ""},
+		{`{"do":"garbage"}`, nil, llm.Ambiguous, "", ""},
+		{`{"do":"status","status":429}`, nil, llm.RateLimited, "", ""},
+		{`{"do":"status","status":503}`, nil, llm.Overloaded, "", ""},
+		{`{"do":"status","status":429,"body":{"error":{"code":"insufficient_quota"}}}`, nil, llm.Quota, "", ""},
+		{`{"do":"status","status":400}`, nil, llm.Permanent, "", ""},
+		{`{"do":"reset_before_headers"}`, nil, llm.Ambiguous, "", ""},
+		{`{"do":"reset_after_headers"}`, nil, llm.Ambiguous, "", ""},
+		{`{"do":"cut_stream"}`, nil, llm.Ambiguous, "", ""},
+		{`{"do":"hang"}`, nil, llm.Ambiguous, "", ""},
+		{`{"body":"null"}`, nil, llm.Ambiguous, "", ""},
+	} {
+		list, err := parseRules([]byte("[" + c.rule + "]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.script.set(list)
+		if err := s.ledger.clear(); err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		if c.rule == `{"do":"hang"}` {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+		}
+		a, err := p.Call(ctx, llm.Request{Model: "m", Content: "hello", MaxOutputTokens: c.limit})
+		report := a.Report
+		if c.class == "" {
+			if err != nil || a.Text != c.text || a.FinishReason != c.finish || a.Usage == nil {
+				t.Errorf("%s: %+v, %v", c.rule, a, err)
+			}
+		} else {
+			f, ok := err.(*llm.Failure)
+			if !ok || f.Class != c.class {
+				t.Errorf("%s: %v, want %s", c.rule, err, c.class)
+				continue
+			}
+			report = f.Report
+		}
+		if got := s.ledger.total(); report.WireRequests != 1 || got.Requests != 1 || got.InFlight != 0 {
+			t.Errorf("%s: %+v, %+v", c.rule, report, got)
+		}
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = p.Call(over, llm.Request{Model: "m", Content: "hello"})
+	if f, ok := err.(*llm.Failure); !ok || f.Class != llm.NotSent || s.ledger.total().Requests != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
+func FuzzRules(f *testing.F) {
+	for _, s := range []string{
+		`[]`, `null`, `[null]`, `[{"match":{"contains":"x","model":"m","nth":2},"times":3,"latency":"1.5s","do":"status","status":503,"headers":{"A":"b"},"body":"x"}]`,
+		`[{"body":{"a":[1]}}]`, `[{"text":"\ud800"}]`, `[{"latency":"1e9h"}]`, `[{"times":9223372036854775807}]`, `[{"do":"cut_stream","output_tokens":9223372036854775807}]`,
+	} {
+		f.Add([]byte(s), "a message")
+	}
+	f.Fuzz(func(t *testing.T, body []byte, content string) {
+		list, err := parseRules(body)
+		if err != nil {
+			return
+		}
+		for _, r := range list {
+			r.Latency = 0
+			if r.Do == doHang {
+				r.Do = doEmpty
+			}
+		}
+		again, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parseRules(again); err != nil {
+			t.Fatalf("%s is not read again: %v", again, err)
+		}
+		s, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.script.set(list)
+		req, err := json.Marshal(map[string]any{"model": "m", "messages": []any{map[string]string{"role": "user", "content": content}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			w := httptest.NewRecorder()
+			func() {
+				defer func() {
+					if p := recover(); p != nil && p != http.ErrAbortHandler {
+						panic(p)
+					}
+				}()
+				s.ServeHTTP(w, httptest.NewRequest("POST", "/v1/chat/completions", bytes.NewReader(req)))
+			}()
+		}
+		if got := s.ledger.total(); got.Requests != 3 || got.InFlight != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
