@@ -1,0 +1,117 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// checkTimeout bounds one answer of /readyz.
+const checkTimeout = 2 * time.Second
+
+// readiness collects why the node cannot work. Checks are added while it starts.
+type readiness struct {
+	mu     sync.Mutex
+	state  string // "starting", "" while it runs, "stopping"
+	names  []string
+	checks map[string]func(context.Context) error
+}
+
+func (r *readiness) set(state string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state = state
+}
+
+func (r *readiness) add(name string, check func(context.Context) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.names = append(r.names, name)
+	r.checks[name] = check
+}
+
+// report is the answer of /readyz.
+type report struct {
+	Ready  bool              `json:"ready"`
+	State  string            `json:"state"` // starting, running, stopping
+	Roles  []Role            `json:"roles"`
+	Checks map[string]string `json:"checks"` // "ok", or why not
+}
+
+// report runs the checks side by side.
+func (r *readiness) report(ctx context.Context, roles []Role) report {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	r.mu.Lock()
+	names := append([]string(nil), r.names...)
+	answer := report{Ready: r.state == "", State: r.state, Roles: roles, Checks: map[string]string{}}
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		check := r.checks[name]
+		wg.Go(func() { errs[i] = check(ctx) })
+	}
+	r.mu.Unlock()
+	wg.Wait()
+	if answer.State == "" {
+		answer.State = "running"
+	}
+	for i, name := range names {
+		answer.Checks[name] = "ok"
+		if errs[i] != nil {
+			answer.Checks[name], answer.Ready = errs[i].Error(), false
+		}
+	}
+	return answer
+}
+
+const adminPage = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Fencepost</title>
+<style>body{font:16px/1.6 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem}</style></head>
+<body><h1>Fencepost</h1><ul>
+<li><a href="/readyz">/readyz</a>: can its roles work, and if not, why</li>
+<li><a href="/healthz">/healthz</a>: the process is alive</li>
+<li><a href="/metrics">/metrics</a>: for Prometheus</li>
+<li><a href="/debug/pprof/">/debug/pprof/</a>: profiles</li>
+</ul></body></html>
+`
+
+// adminHandler serves the admin listener. It has no authentication, which is why it listens on loopback by default.
+func (n *Node) adminHandler(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(adminPage))
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": n.config.Version})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		report := n.ready.report(r.Context(), n.config.Roles)
+		status := http.StatusOK
+		if !report.Ready {
+			status = http.StatusServiceUnavailable
+		}
+		writeJSON(w, status, report)
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, ErrorHandling: promhttp.ContinueOnError}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}

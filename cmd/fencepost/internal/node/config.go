@@ -1,0 +1,76 @@
+package node
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencepost/fencepost/consumer"
+	"github.com/fencepost/fencepost/llm"
+	"github.com/fencepost/fencepost/tasks/httpapi"
+)
+
+// Role is a part of the product.
+type Role string
+
+const (
+	API        Role = "api"
+	Dispatcher Role = "dispatcher"
+	Worker     Role = "worker"
+)
+
+// AllRoles is what runs when nothing else is said.
+var AllRoles = []Role{API, Dispatcher, Worker}
+
+// ParseRoles reads role names; each may be given once.
+func ParseRoles(words []string) ([]Role, error) {
+	var roles []Role
+	for _, w := range words {
+		r := Role(strings.TrimSpace(w))
+		if !slices.Contains(AllRoles, r) {
+			return nil, fmt.Errorf("unknown role %q; roles are api, dispatcher and worker", w)
+		}
+		if !slices.Contains(roles, r) {
+			roles = append(roles, r)
+		}
+	}
+	if len(roles) == 0 {
+		return nil, fmt.Errorf("no role given; roles are api, dispatcher and worker")
+	}
+	return roles, nil
+}
+
+// Config is everything a node needs.
+type Config struct {
+	Roles       []Role
+	Kafka       Kafka
+	PostgresURL string
+	Provider    llm.Provider // only for the worker
+
+	Listen      string // of the API
+	AdminListen string
+	// NextPort takes the next free port where a listen address is taken.
+	NextPort bool
+
+	// Consumer is the worker's part; node fills in what it knows itself.
+	Consumer consumer.Config
+	// Defaults are the API's for submissions.
+	Defaults httpapi.Defaults
+
+	// StartTimeout bounds the wait for Postgres and Kafka, each.
+	StartTimeout time.Duration
+	// DrainTimeout bounds the end of open HTTP requests.
+	DrainTimeout time.Duration
+
+	Version string
+	Logger  *slog.Logger
+	// Progress gets a line for a person when something is waited for.
+	Progress func(format string, args ...any)
+}
+
+func (c Config) has(r Role) bool { return slices.Contains(c.Roles, r) }
+
+// usesKafka: the API alone needs only Postgres.
+func (c Config) usesKafka() bool { return c.has(Dispatcher) || c.has(Worker) }

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fencepost/fencepost/cmd/fencepost/internal/cli"
+	"github.com/fencepost/fencepost/cmd/fencepost/internal/node"
+	"github.com/fencepost/fencepost/consumer"
+	"github.com/fencepost/fencepost/llm"
+	"github.com/fencepost/fencepost/llm/openai"
+	"github.com/fencepost/fencepost/tasks/httpapi"
+	"github.com/fencepost/fencepost/tasks/postgres"
+)
+
+// kafkaSettings are how to reach the brokers.
+type kafkaSettings struct {
+	brokers      []string
+	topic, group string
+	tls          bool
+	caFile       string
+	sasl         *cli.Choice
+	user         string
+	passwordFile string
+}
+
+func (k *kafkaSettings) flags(f *pflag.FlagSet) {
+	f.StringSliceVar(&k.brokers, "kafka-brokers", nil, "brokers to begin with, `host:port,...`")
+	f.StringVar(&k.topic, "kafka-topic", "reply-tasks", "topic of the records that point at tasks; dead letters go to TOPIC.dlq")
+	f.StringVar(&k.group, "kafka-group", "fencepost", "consumer group of the workers")
+	f.BoolVar(&k.tls, "kafka-tls", false, "speak TLS to the brokers")
+	f.StringVar(&k.caFile, "kafka-tls-ca-file", "", "PEM `file` with the authorities of the brokers, instead of the system's")
+	k.sasl = cli.NewChoice("none", "plain", "scram-sha-256", "scram-sha-512")
+	f.Var(k.sasl, "kafka-sasl", "how to authenticate at the brokers")
+	f.StringVar(&k.user, "kafka-sasl-user", "", "user for --kafka-sasl")
+	f.StringVar(&k.passwordFile, "kafka-sasl-password-file", "", "`file` with the password; or set FENCEPOST_KAFKA_SASL_PASSWORD")
+}
+
+// read checks the settings and reads the password.
+func (k *kafkaSettings) read(a *app) (node.Kafka, error) {
+	out := node.Kafka{Brokers: k.brokers, Topic: k.topic, Group: k.group, TLS: k.tls, CAFile: k.caFile, User: k.user}
+	if len(k.brokers) == 0 {
+		return out, cli.Usage("for example --kafka-brokers localhost:9092, or try everything at once: fencepost dev",
+			"--kafka-brokers (or %s) is missing", cli.Env("kafka-brokers"))
+	}
+	for _, b := range k.brokers {
+		if strings.TrimSpace(b) == "" || strings.Contains(b, "://") {
+			return out, cli.Usage("for example localhost:9092", "--kafka-brokers: %q is not host:port", b)
+		}
+	}
+	if k.topic == "" || k.group == "" {
+		return out, cli.Usage("", "--kafka-topic and --kafka-group must not be empty")
+	}
+	if k.sasl.String() == "none" {
+		return out, nil
+	}
+	out.SASL = k.sasl.String()
+	password, _, err := cli.Secret("kafka-sasl-password", k.passwordFile, a.LookupEnv)
+	if err != nil {
+		return out, err
+	}
+	if k.user == "" || password == "" {
+		return out, cli.Usage("set --kafka-sasl-user, and --kafka-sasl-password-file or "+cli.Env("kafka-sasl-password"),
+			"--kafka-sasl %s needs a user and a password", k.sasl)
+	}
+	out.Password = password
+	return out, nil
+}
+
+// postgresSettings are where the database is.
+type postgresSettings struct{ url string }
+
+func (p *postgresSettings) flags(f *pflag.FlagSet) {
+	f.StringVar(&p.url, "postgres-url", "", "`postgres://user@host/database`; one with a password belongs into FENCEPOST_POSTGRES_URL")
+	cli.MaskURL(f, "postgres-url")
+}
+
+func (p *postgresSettings) check() error {
+	if p.url == "" {
+		return cli.Usage("for example postgres://fencepost@localhost:5432/fencepost", "--postgres-url (or %s) is missing", cli.Env("postgres-url"))
+	}
+	return nil
+}
+
+// open connects for a verb that works on the store.
+func (p *postgresSettings) open(ctx context.Context) (*postgres.Store, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	store, err := postgres.Open(ctx, postgres.Config{URL: p.url, MaxConns: 2, ApplicationName: "fencepost-cli"})
+	if err != nil {
+		return nil, cli.Fail("check --postgres-url (or FENCEPOST_POSTGRES_URL) and that Postgres runs there", "%w", err)
+	}
+	return store, nil
+}
+
+// llmSettings are which model is called and how.
+type llmSettings struct {
+	provider   *cli.Choice
+	baseURL    string
+	model      string
+	apiKeyFile string
+}
+
+// openAIBaseURL is used when nothing else is said, as by OpenAI's own clients.
+const openAIBaseURL = "https://api.openai.com/v1"
+
+func (l *llmSettings) flags(f *pflag.FlagSet) {
+	l.provider = cli.NewChoice("sim", "openai")
+	f.Var(l.provider, "llm-provider", "what is called for answers")
+	f.StringVar(&l.baseURL, "llm-base-url", "", "`URL` of the provider: an origin for sim, ends in /v1 for openai (default: OpenAI's)")
+	f.StringVar(&l.model, "llm-model", "", "model of messages that name none (default for sim: sim-1)")
+	f.StringVar(&l.apiKeyFile, "llm-api-key-file", "", "`file` with the provider's key; or set FENCEPOST_LLM_API_KEY")
+}
+
+// defaultModel is the model of messages that name none; empty: each has to name one.
+func (l *llmSettings) defaultModel() string {
+	if l.model == "" && l.provider.String() == "sim" {
+		return "sim-1"
+	}
+	return l.model
+}
+
+// open makes the provider.
+func (l *llmSettings) open(a *app) (llm.Provider, error) {
+	key, _, err := cli.Secret("llm-api-key", l.apiKeyFile, a.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	config := openai.Config{Name: l.provider.String(), BaseURL: l.baseURL, APIKey: key}
+	switch config.Name {
+	case "sim":
+		if config.BaseURL == "" {
+			return nil, cli.Usage("start one with `fencepost llm-sim`, or choose --llm-provider openai", "--llm-base-url (or %s) is missing", cli.Env("llm-base-url"))
+		}
+		config.BaseURL = strings.TrimRight(config.BaseURL, "/") + "/v1"
+	case "openai":
+		if config.BaseURL == "" {
+			config.BaseURL = openAIBaseURL
+		}
+		if key == "" && config.BaseURL == openAIBaseURL {
+			return nil, cli.Usage("set "+cli.Env("llm-api-key")+" or --llm-api-key-file", "--llm-provider openai needs an API key")
+		}
+	}
+	p, err := openai.New(config)
+	if err != nil {
+		return nil, cli.Usage("", "--llm-base-url: %v", err)
+	}
+	return p, nil
+}
+
+// nodeSettings are how the roles work.
+type nodeSettings struct {
+	listen, adminListen   string
+	offsets, order        *cli.Choice
+	maxInFlight           int
+	lease, callTimeout    time.Duration
+	drain, session, start time.Duration
+	maxAttempts           int
+	deadline, retention   time.Duration
+}
+
+func (n *nodeSettings) flags(f *pflag.FlagSet) {
+	f.StringVar(&n.listen, "listen", "127.0.0.1:8080", "`address` of the API")
+	f.StringVar(&n.adminListen, "admin-listen", "127.0.0.1:8081", "`address` of the admin listener, which has no authentication")
+	n.offsets = cli.NewChoice("kafka")
+	f.Var(n.offsets, "offsets", "where positions are kept")
+	n.order = cli.NewChoice(string(consumer.OrderConversation), string(consumer.OrderPartition), string(consumer.OrderNone))
+	f.Var(n.order, "order", "which records wait for one another")
+	f.IntVar(&n.maxInFlight, "max-in-flight", 256, "calls open at once in a worker")
+	f.DurationVar(&n.lease, "lease", 20*time.Second, "how long a worker's right to a task lives without renewal")
+	f.DurationVar(&n.callTimeout, "call-timeout", 5*time.Minute, "longest provider call")
+	f.DurationVar(&n.drain, "drain-timeout", 25*time.Second, "how long a stop waits for started work")
+	f.DurationVar(&n.session, "session-timeout", 15*time.Second, "how long the group waits for a worker that says nothing")
+	f.DurationVar(&n.start, "start-timeout", 30*time.Second, "how long a start waits for Postgres and for Kafka")
+	f.IntVar(&n.maxAttempts, "max-attempts", 5, "provider calls for a task, unless the message says otherwise")
+	f.DurationVar(&n.deadline, "deadline", time.Hour, "age at which a task is given up, unless the message says otherwise")
+	f.DurationVar(&n.retention, "retention", 24*time.Hour, "how long idempotency keys are remembered")
+}
+
+func (n *nodeSettings) check() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"lease", n.lease, time.Second}, {"call-timeout", n.callTimeout, time.Second}, {"drain-timeout", n.drain, 0},
+		{"session-timeout", n.session, time.Second}, {"start-timeout", n.start, 0}, {"deadline", n.deadline, time.Second},
+		{"retention", n.retention, time.Minute},
+	} {
+		if d.value < d.least || d.value < 0 {
+			return cli.Usage("", "--%s: %s is too short, the least is %s", d.name, d.value, d.least)
+		}
+	}
+	if n.maxInFlight < 1 || n.maxInFlight > 100_000 {
+		return cli.Usage("", "--max-in-flight: %d is not within 1 and 100000", n.maxInFlight)
+	}
+	if n.maxAttempts < 1 || n.maxAttempts > 20 {
+		return cli.Usage("", "--max-attempts: %d is not within 1 and 20", n.maxAttempts)
+	}
+	return nil
+}
+
+// config is the part of a node's configuration that comes from here.
+func (n *nodeSettings) config(model string) node.Config {
+	return node.Config{
+		Listen: n.listen, AdminListen: n.adminListen,
+		Consumer: consumer.Config{
+			Order: consumer.Order(n.order.String()), MaxInFlight: n.maxInFlight, Lease: n.lease, CallTimeout: n.callTimeout,
+			DrainTimeout: n.drain, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
+		},
+		Defaults:     httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
+		StartTimeout: n.start, DrainTimeout: n.drain,
+		Version: version(),
+	}
+}
+
+// settingsFor registers groups of settings on a command.
+func settingsFor(cmd *cobra.Command, groups ...func(*pflag.FlagSet)) {
+	for _, g := range groups {
+		cli.Settings(cmd.Flags(), g)
+	}
+}
+
+// explain turns what node says into an error with exit code and hint.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var p *node.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	if p.Kind == node.ErrNotReady {
+		return cli.Refuse(p.Hint, "%w", err)
+	}
+	return cli.Fail(p.Hint, "%w", err)
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/fencepost/fencepost/cmd/fencepost/internal/cli"
+	"github.com/fencepost/fencepost/tasks"
+	"github.com/fencepost/fencepost/tasks/httpapi"
+	"github.com/fencepost/fencepost/tasks/postgres"
+)
+
+func newTasks(a *app) *cobra.Command {
+	return group(&cobra.Command{Use: "tasks", Short: "Look at reply tasks, from the store"}, newTasksList(a), newTasksShow(a), newTasksCancel(a))
+}
+
+// taskRow has the JSON that the API answers.
+type taskRow struct{ tasks.Task }
+
+// MarshalJSON is the API's form.
+func (t taskRow) MarshalJSON() ([]byte, error) { return httpapi.EncodeTask(t.Task) }
+
+// taskDetail is a task with its ledger.
+type taskDetail struct {
+	taskRow
+	attempts []tasks.Attempt
+}
+
+// MarshalJSON is the API's form of the task, with its attempts under "ledger".
+func (d taskDetail) MarshalJSON() ([]byte, error) {
+	task, err := httpapi.EncodeTask(d.Task)
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := httpapi.EncodeAttempts(d.attempts)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(task[:len(task)-1], []byte(`,"ledger":`), ledger, []byte("}")), nil
+}
+
+func taskColumns[T any](task func(T) tasks.Task) []cli.Column[T] {
+	column := func(title string, wide bool, text func(tasks.Task) string) cli.Column[T] {
+		return cli.Column[T]{Title: title, Wide: wide, Text: func(row T) string { return text(task(row)) }}
+	}
+	return []cli.Column[T]{
+		column("ID", false, func(t tasks.Task) string { return t.ID.String() }),
+		column("WORKSPACE", false, func(t tasks.Task) string { return t.Workspace }),
+		column("CONVERSATION", false, func(t tasks.Task) string { return t.Conversation }),
+		column("STATUS", false, func(t tasks.Task) string { return string(t.Status) }),
+		column("ATTEMPTS", false, func(t tasks.Task) string { return cli.Number(t.Attempts) + "/" + cli.Number(t.MaxAttempts) }),
+		column("ACCEPTED", false, func(t tasks.Task) string { return cli.Time(t.AcceptedAt) }),
+		column("FINISHED", true, func(t tasks.Task) string { return cli.Time(t.FinishedAt) }),
+		column("MODEL", true, func(t tasks.Task) string { return t.Model }),
+		column("WORKER", true, func(t tasks.Task) string { return t.Worker }),
+		column("FAILURE", false, func(t tasks.Task) string {
+			if t.Failure == nil || t.Status == tasks.StatusCompleted {
+				return ""
+			}
+			return t.Failure.Class + ": " + t.Failure.Message
+		}),
+	}
+}
+
+func newTasksList(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List reply tasks, newest first",
+		Example: "  fencepost tasks list --status running\n  fencepost tasks list --workspace acme --conversation c-42 -o json",
+		Args:    arguments(),
+	}
+	var postgres postgresSettings
+	settingsFor(cmd, postgres.flags)
+	words := []string{"any"}
+	for _, s := range tasks.Statuses {
+		words = append(words, string(s))
+	}
+	status := cli.NewChoice(words...)
+	cmd.Flags().Var(status, "status", "only tasks of this status")
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	workspace := cmd.Flags().String("workspace", "", "only tasks of this `workspace`")
+	conversation := cmd.Flags().String("conversation", "", "only tasks of this `conversation`")
+	limit := cmd.Flags().Int("limit", 100, "most tasks to list, up to 1000")
+	after := cmd.Flags().String("after", "", "go on after the task with this `id`")
+	output := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := a.load(cmd); err != nil {
+			return err
+		}
+		filter := tasks.Filter{Workspace: *workspace, Conversation: *conversation, Limit: *limit}
+		if *limit < 1 || *limit > 1000 {
+			return cli.Usage("", "--limit: %d is not within 1 and 1000", *limit)
+		}
+		if status.String() != "any" {
+			filter.Status = tasks.Status(status.String())
+		}
+		if *after != "" {
+			var err error
+			if filter.Before, err = parseID(*after); err != nil {
+				return err
+			}
+		}
+		store, err := postgres.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		found, err := store.Tasks(cmd.Context(), filter)
+		if err != nil {
+			return storeError(err)
+		}
+		rows := make([]taskRow, len(found))
+		for i, t := range found {
+			rows[i] = taskRow{t}
+		}
+		return cli.List(a.Out, *output, "tasks", rows, taskColumns(func(r taskRow) tasks.Task { return r.Task }))
+	}
+	return cmd
+}
+
+func newTasksShow(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show a reply task, its reply and its attempts",
+		Example: "  fencepost tasks show 0190163d-8694-739b-aea5-966c26f8ad91 -o yaml",
+		Args:    arguments("ID"),
+	}
+	var postgres postgresSettings
+	settingsFor(cmd, postgres.flags)
+	output := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := a.load(cmd); err != nil {
+			return err
+		}
+		id, err := parseID(args[0])
+		if err != nil {
+			return err
+		}
+		store, err := postgres.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		task, err := findTask(cmd.Context(), store, id)
+		if err != nil {
+			return err
+		}
+		attempts, err := store.Attempts(cmd.Context(), task.Workspace, id)
+		if err != nil {
+			return storeError(err)
+		}
+		detail := taskDetail{taskRow: taskRow{task}, attempts: attempts}
+		columns := append(taskColumns(func(d taskDetail) tasks.Task { return d.Task }),
+			cli.Column[taskDetail]{Title: "REPLY", Text: func(d taskDetail) string {
+				if d.Reply == nil {
+					return ""
+				}
+				return d.Reply.Text
+			}},
+			cli.Column[taskDetail]{Title: "LEDGER", Text: func(d taskDetail) string { return ledger(d.attempts) }})
+		for i := range columns {
+			columns[i].Wide = false
+		}
+		return cli.One(a.Out, *output, detail, columns)
+	}
+	return cmd
+}
+
+// ledger is the attempts on one line.
+func ledger(attempts []tasks.Attempt) string {
+	parts := make([]string, len(attempts))
+	for i, a := range attempts {
+		parts[i] = "#" + cli.Number(a.Number) + " " + string(a.Outcome)
+		if a.FailureClass != "" {
+			parts[i] += " (" + a.FailureClass + ")"
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// findTask finds a task whatever its workspace: an operator has its id from a log. The list of tasks older than the id
+// that follows it begins with the task itself.
+func findTask(ctx context.Context, store *postgres.Store, id uuid.UUID) (tasks.Task, error) {
+	next := id
+	for i := len(next) - 1; i >= 0; i-- {
+		if next[i]++; next[i] != 0 {
+			break
+		}
+	}
+	found, err := store.Tasks(ctx, tasks.Filter{Before: next, Limit: 1})
+	if err != nil {
+		return tasks.Task{}, storeError(err)
+	}
+	if len(found) == 0 || found[0].ID != id {
+		return tasks.Task{}, cli.Fail("fencepost tasks list", "there is no task %s", id)
+	}
+	// The list leaves out what only one task needs.
+	task, err := store.Task(ctx, found[0].Workspace, id)
+	if err != nil {
+		return tasks.Task{}, storeError(err)
+	}
+	return task, nil
+}
+
+func newTasksCancel(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "cancel ID",
+		Short:   "Cancel a reply task, also a running one",
+		Long:    "Cancel a reply task. A running call is broken off when its worker renews the lease, and its answer is refused. A task that is finished stays as it is, and the exit code is 3.",
+		Example: "  fencepost tasks cancel 0190163d-8694-739b-aea5-966c26f8ad91",
+		Args:    arguments("ID"),
+	}
+	var postgres postgresSettings
+	settingsFor(cmd, postgres.flags)
+	output := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := a.load(cmd); err != nil {
+			return err
+		}
+		id, err := parseID(args[0])
+		if err != nil {
+			return err
+		}
+		store, err := postgres.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		task, err := findTask(cmd.Context(), store, id)
+		if err != nil {
+			return err
+		}
+		task, changed, err := store.Cancel(cmd.Context(), task.Workspace, id)
+		if err != nil {
+			return storeError(err)
+		}
+		if err := cli.One(a.Out, *output, taskRow{task}, taskColumns(func(r taskRow) tasks.Task { return r.Task })); err != nil {
+			return err
+		}
+		if !changed {
+			return cli.Refuse("", "the task was %s already; nothing was changed", task.Status)
+		}
+		return nil
+	}
+	return cmd
+}
