@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/fencepost/fencepost/e2e/internal/child"
 )
 
 // jvm is a broker run from the jars with the machine's Java.
@@ -20,7 +21,7 @@ type jvm struct {
 	dir  string // server.properties, log, data
 	free func() // lets go of dir's lock
 	port int
-	proc *process // nil before the first start
+	proc *child.Child // nil before the first start
 }
 
 func openJVM(ctx context.Context, config map[string]string) (Server, error) {
@@ -85,7 +86,7 @@ func (b *jvm) Start(context.Context) error {
 		return errors.New("the broker is running")
 	}
 	// One compiler tier and the serial collector: a broker that lives for seconds on a shared machine never earns back more.
-	p, err := startProcess(b.file("broker.log"), java(), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+	p, err := child.Start(b.file("broker.log"), nil, java(), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-Dlog4j2.configurationFile="+filepath.Join(b.jars.dir, "log4j2.properties"),
 		"-cp", b.jars.classpath(), "kafka.Kafka", b.file("server.properties"))
 	if err != nil {
@@ -95,14 +96,14 @@ func (b *jvm) Start(context.Context) error {
 	return nil
 }
 
-func (b *jvm) Alive() bool { return b.proc != nil && b.proc.alive() }
+func (b *jvm) Alive() bool { return b.proc != nil && b.proc.Alive() }
 
 func (b *jvm) Stop(ctx context.Context) error {
 	if err := b.signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	select {
-	case <-b.proc.done:
+	case <-b.proc.Done():
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("it does not end: %w", context.Cause(ctx))
@@ -113,7 +114,7 @@ func (b *jvm) Kill(context.Context) error {
 	if err := b.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	<-b.proc.done
+	<-b.proc.Done()
 	return nil
 }
 
@@ -124,10 +125,10 @@ func (b *jvm) signal(s syscall.Signal) error {
 	if !b.Alive() {
 		return errors.New("the broker is not running")
 	}
-	return b.proc.signal(s)
+	return b.proc.Signal(s)
 }
 
-func (b *jvm) Log() string { return tail(b.file("broker.log"), 8<<10) }
+func (b *jvm) Log() string { return child.Tail(b.file("broker.log"), 8<<10) }
 
 func (b *jvm) Close() error {
 	var err error
@@ -151,18 +152,4 @@ func freePorts(n int) ([]int, error) {
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports, nil
-}
-
-// tail returns the last n bytes of a file.
-func tail(path string, n int64) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	if size, err := f.Seek(0, io.SeekEnd); err == nil {
-		_, _ = f.Seek(max(0, size-n), io.SeekStart)
-	}
-	b, _ := io.ReadAll(f)
-	return string(b)
 }

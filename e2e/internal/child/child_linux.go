@@ -1,8 +1,8 @@
-package broker
+package child
 
 import "syscall"
 
-// attributes: a group of its own, so that one signal reaches the JVM and all it starts, and Ctrl-C in the terminal does
+// attributes: a group of its own, so that one signal reaches the child and all it starts, and Ctrl-C in the terminal does
 // not; and an end with the test binary, however that ends.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
