@@ -154,7 +154,9 @@ func (s *session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int
 	if len(s.assignments) == 0 {
 		s.member = ""
 	}
-	c.log.Warn("partitions lost", "lost", lost)
+	if len(list) > 0 {
+		c.log.Warn("partitions lost", "lost", lost)
+	}
 }
 
 // drain waits for what is started on the given partitions, commits and retires them.
