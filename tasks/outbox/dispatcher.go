@@ -47,9 +47,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("outbox: client: %w", err)
 	}
-	defer client.Close()
-	l := newLoop(d, client)
-	l.run(ctx)
+	newLoop(d, client).run(ctx)
 	d.resign(ctx)
 	return nil
 }

@@ -36,7 +36,8 @@ type loop struct {
 	flight   context.Context // of what is in flight: it outlasts the stop by DrainTimeout
 	stopping bool
 
-	failures int       // records in a row that did not get through
+	stale    bool      // the client must be replaced
+	failures int       // rounds in a row in which records did not get through
 	resume   time.Time // nothing is produced before
 
 	reads       int // numbers given to reads and sweeps
@@ -68,7 +69,7 @@ func newLoop(d *Dispatcher, client *kgo.Client) *loop {
 	}
 }
 
-// run returns when ctx is done and what could be finished is finished. No goroutine of it is left then.
+// run owns the client and returns when ctx is done and what could be finished is finished. No goroutine of it is left then.
 func (l *loop) run(ctx context.Context) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
@@ -79,6 +80,7 @@ func (l *loop) run(ctx context.Context) {
 	l.flight = flight
 	over := make(chan struct{}) // nobody takes events any more
 	defer close(over)
+	defer func() { l.client.Close() }()
 	post := func(event func()) {
 		select {
 		case l.events <- event:
@@ -151,7 +153,7 @@ func (l *loop) expire(now time.Time) {
 func (l *loop) produce(now time.Time) {
 	l.hand.unpark(now)
 	l.metrics.parked.Set(float64(len(l.hand.parked)))
-	if l.stopping || now.Before(l.resume) {
+	if l.stopping || l.stale || now.Before(l.resume) {
 		return
 	}
 	for l.hand.flying < l.config.window() {
@@ -205,6 +207,7 @@ func (l *loop) pace(got bool, reason error, now time.Time) {
 		}
 		return
 	}
+	l.stale = l.stale || topicGone(reason)
 	if now.Before(l.resume) || l.stopping {
 		return // more of the same failure
 	}
@@ -256,6 +259,9 @@ func (l *loop) begin(ctx context.Context, now time.Time, spawn func(func()), pos
 	if l.stopping {
 		return
 	}
+	if l.stale && l.hand.flying == 0 {
+		l.replaceClient(spawn)
+	}
 	l.hand.forget(l.oldest())
 	if l.promote.ready(now) {
 		l.promote.running = true
@@ -277,6 +283,20 @@ func (l *loop) begin(ctx context.Context, now time.Time, spawn func(func()), pos
 	if l.sweep.ready(now) {
 		l.startSweep(ctx, spawn, post)
 	}
+}
+
+// replaceClient starts over when the topic is gone: a client never adopts a topic that was made again, and one that is
+// told to forget the topic would number its records anew under the same producer id, so that a broker which still has
+// the topic could take new records for repeated ones and acknowledge what it does not write.
+func (l *loop) replaceClient(spawn func(func())) {
+	client, err := kgo.NewClient(l.config.producing()...)
+	if err != nil {
+		l.config.Logger.Error("client for the outbox's topic", "error", err)
+		return
+	}
+	old := l.client
+	spawn(old.Close)
+	l.client, l.stale = client, false
 }
 
 func (l *loop) call(ctx context.Context, f func(context.Context) error) error {

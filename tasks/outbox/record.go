@@ -68,3 +68,8 @@ func refused(err error) bool {
 	}
 	return false
 }
+
+// topicGone reports whether err says that the topic is not there, or is another one of the same name.
+func topicGone(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
+}
