@@ -38,6 +38,9 @@ type world struct {
 	model   *model
 	client  *kgo.Client // producer and observer
 	admin   *kadm.Client
+
+	mu         sync.Mutex
+	storeCalls map[string]int
 }
 
 func newWorld(t *testing.T, partitions int32) *world {
@@ -56,7 +59,20 @@ func newWorldWith(t *testing.T, partitions int32, cfg memory.Config) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, cluster: cluster, store: memory.New(cfg), model: newModel(), client: client, admin: kadm.NewClient(client)}
+	w := &world{t: t, cluster: cluster, model: newModel(), client: client, admin: kadm.NewClient(client), storeCalls: map[string]int{}}
+	fault := cfg.Fault
+	cfg.Fault = func(method string, committed bool) error {
+		w.mu.Lock()
+		if !committed {
+			w.storeCalls[method]++
+		}
+		w.mu.Unlock()
+		if fault != nil {
+			return fault(method, committed)
+		}
+		return nil
+	}
+	w.store = memory.New(cfg)
 	t.Cleanup(func() { client.Close(); cluster.Close() })
 	return w
 }
@@ -121,6 +137,27 @@ func (w *world) committed(partition int32) int64 {
 		return -1
 	}
 	return o.At
+}
+
+func (w *world) metadata(partition int32) string {
+	committed, err := w.admin.FetchOffsets(context.Background(), group)
+	if err != nil {
+		return ""
+	}
+	o, _ := committed.Lookup(topic, partition)
+	return o.Metadata
+}
+
+func (w *world) ahead(partition int32) []offsets.Run {
+	runs, _ := offsets.DecodeRuns(w.committed(partition), w.metadata(partition))
+	return runs
+}
+
+// counted is how often the store was called since it had been called n times.
+func (w *world) counted(method string, n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.storeCalls[method] - n
 }
 
 // worker is a running consumer.
