@@ -115,7 +115,7 @@ func (t *Tracker) SettledAhead() int { return t.Window() - t.pending }
 // Ahead appends the runs settled beyond the position to dst, ascending. It walks the window.
 func (t *Tracker) Ahead(dst []Run) []Run {
 	base := len(dst)
-	before := t.last // offset of the record before the one looked at; the head record is unsettled, so its own is not needed
+	var before int64 // offset of the record before the one looked at; the first one is unsettled and needs none
 	for seq := t.head; seq < t.tail; seq++ {
 		s := t.at(seq)
 		if s.done {
