@@ -66,6 +66,7 @@ func newHarness(t *testing.T) storetest.Harness {
 				s.mu.Unlock()
 			}
 		},
+		Runs:    300,
 		LoseAck: func() { lose.Store(true) },
 		Handoffs: func() []tasks.Handoff {
 			var marks []tasks.Mark

@@ -36,6 +36,9 @@ type Harness struct {
 	Handoffs func() []tasks.Handoff
 	// Delayed are the delayed handoffs: in how long each is due, by task.
 	Delayed func() map[uuid.UUID]time.Duration
+
+	// Runs is how many runs of random steps the state machine makes, unless -rapid.checks says; 20 when 0.
+	Runs int
 }
 
 // test is one subtest. Its name starts with the invariant that it shows, where it shows one.
@@ -45,7 +48,7 @@ type test struct {
 }
 
 // Run runs the suite. newHarness is called once for each subtest and cleans up by t.Cleanup; the subtests of one Run are
-// not parallel. The state machine obeys rapid's flags (-rapid.checks, -rapid.steps).
+// not parallel. The state machine obeys rapid's flags.
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, tests := range [][]test{
 		submitTests, poisonTests, textTests, claimTests, budgetTests, renewTests, settleTests, fenceTests, raceTests, cancelTests,

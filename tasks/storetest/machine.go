@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
+	"flag"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -20,13 +23,27 @@ type machine struct {
 	m    model
 	run  string // makes the keys of this run its own: all runs share one store
 	last map[uuid.UUID]tasks.Task
+	// touched are the tasks of which the next check reads the ledger too.
+	touched map[*modelTask]bool
 }
 
+// conversations is how many each run has.
+const conversations = 2
+
+func (x *machine) conversation(n int) string { return fmt.Sprintf("%s %d", x.run, n) }
+
 func runMachine(t *testing.T, h Harness) {
+	// Rapid takes the number of runs from its flag alone.
+	if runs := flag.Lookup("rapid.checks"); runs.Value.String() == runs.DefValue {
+		if err := runs.Value.Set(strconv.Itoa(cmp.Or(h.Runs, 20))); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = runs.Value.Set(runs.DefValue) })
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		x := &machine{
 			kit: &kit{tb: rt, Harness: h, ctx: t.Context()}, T: rt,
-			run: newID().String(), last: make(map[uuid.UUID]tasks.Task),
+			run: newID().String(), last: make(map[uuid.UUID]tasks.Task), touched: make(map[*modelTask]bool),
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit":  x.submitStep,
@@ -56,7 +73,7 @@ func (x *machine) submitStep(rt *rapid.T) {
 		key := rapid.IntRange(0, 5).Draw(rt, "key")
 		items = append(items, submission(func(s *tasks.Submission) {
 			s.Key, s.Retention = fmt.Sprintf("%s %d", x.run, key), 1000*deadline
-			s.Conversation = fmt.Sprintf("%s %d", x.run, key%2)
+			s.Conversation = x.conversation(key % conversations)
 			s.Request.Content = rapid.SampledFrom([]string{"one", "one", "other"}).Draw(rt, "content")
 			s.MaxAttempts = 1 + key%4
 			s.MaxInterruptions = key % 3
@@ -93,6 +110,7 @@ func (x *machine) claimStep(rt *rapid.T) {
 	}
 	for i, got := range x.claimAll(claimer(), refs...) {
 		t := items[i]
+		x.touched[t] = true
 		want, wait := x.m.claim(t)
 		if got.Decision != want || got.Status != t.status {
 			x.kit.Fatalf("claim: %s of a %s task, want %s of a %s one", got.Decision, got.Status, want, t.status)
@@ -135,7 +153,7 @@ func (x *machine) settleStep(rt *rapid.T) {
 		if seen[w.task] { // what a batch decides of one task twice has no order
 			continue
 		}
-		seen[w.task] = true
+		seen[w.task], x.touched[w.task] = true, true
 		outcomes := []tasks.Settlement{
 			w.done, w.done, complete(w.work, "a second reply"), fail(w.work), release(w.work),
 			retry(w.work, rapid.SampledFrom(retryAfter).Draw(rt, "retry after")),
@@ -180,29 +198,35 @@ func (x *machine) near(what string, got, want time.Duration) {
 
 func (x *machine) check(*rapid.T) {
 	delayed := x.Delayed()
-	for _, t := range x.m.tasks {
-		got, last := x.read(t.Submission), x.last[t.TaskID]
-		x.last[t.TaskID] = got
-		accepted := 0
-		ledger := x.ledger(t.Submission)
-		for _, a := range ledger {
-			if a.Outcome == tasks.AttemptAccepted {
-				accepted++
-			}
+	read := make(map[uuid.UUID]tasks.Task)
+	for n := range conversations {
+		page, err := x.Store.Tasks(x.ctx, tasks.Filter{Workspace: workspace, Conversation: x.conversation(n)})
+		if err != nil {
+			x.kit.Fatalf("read tasks: %v", err)
 		}
+		for _, t := range page {
+			read[t.ID] = t
+		}
+	}
+	for _, t := range x.m.tasks {
+		got, last := read[t.TaskID], x.last[t.TaskID]
+		x.last[t.TaskID] = got
 		switch {
 		case last.Status.Terminal() && (got.Status != last.Status || got.Version != last.Version || !got.FinishedAt.Equal(last.FinishedAt) || got.Budget != last.Budget):
 			x.kit.Fatalf("a terminal task changed from %+v to %+v", last, got)
 		case got.Version < last.Version:
 			x.kit.Fatalf("I4: version went from %d to %d", last.Version, got.Version)
-		case got.Attempts > got.MaxAttempts || len(ledger) != got.Attempts:
-			x.kit.Fatalf("I5: %d rows in the ledger of %+v", len(ledger), got)
-		case accepted > 1 || (accepted == 1) != (got.Reply != nil) || (got.Reply != nil) != (got.Status == tasks.StatusCompleted):
-			x.kit.Fatalf("I1: %d attempts accepted, reply %+v, of a %s task", accepted, got.Reply, got.Status)
+		case got.Attempts > got.MaxAttempts:
+			x.kit.Fatalf("I5: attempts of %+v", got)
+		case (got.Reply != nil) != (got.Status == tasks.StatusCompleted):
+			x.kit.Fatalf("I1: reply %+v of a %s task", got.Reply, got.Status)
 		case last.Reply != nil && *got.Reply != *last.Reply:
 			x.kit.Fatalf("I1: the reply changed from %+v to %+v", last.Reply, got.Reply)
 		}
-		x.compare(t, got, ledger)
+		x.compare(t, got)
+		if x.touched[t] {
+			x.compareLedger(t, got)
+		}
 		due, has := delayed[t.TaskID]
 		if has != (t.handoff != nil) {
 			x.kit.Fatalf("delayed handoff %t, want %t", has, t.handoff != nil)
@@ -210,28 +234,43 @@ func (x *machine) check(*rapid.T) {
 			x.near("delay", due, *t.handoff-x.m.now)
 		}
 	}
+	clear(x.touched)
 }
 
 // compare wants of the task what the model says.
-func (x *machine) compare(t *modelTask, got tasks.Task, ledger []tasks.Attempt) {
+func (x *machine) compare(t *modelTask, got tasks.Task) {
 	if got.Status != t.status || got.Version != t.version || got.Attempts != t.attempts || got.Interruptions != t.interruptions {
 		x.kit.Fatalf("the task is %+v, want %s, version %d, attempts %d, interruptions %d", got, t.status, t.version, t.attempts, t.interruptions)
 	}
 	if t.status == tasks.StatusFailed && (got.Failure == nil || got.Failure.Class != t.failure) {
 		x.kit.Fatalf("failure %+v, want %s", got.Failure, t.failure)
 	}
+	cost := t.cost()
+	if c := got.Cost; (c.PicoUSD == nil) != (cost.PicoUSD == nil) || c.PicoUSD != nil && *c.PicoUSD != *cost.PicoUSD ||
+		c.InputTokens != cost.InputTokens || c.OutputTokens != cost.OutputTokens || c.UnknownAttempts != cost.UnknownAttempts {
+		x.kit.Fatalf("I7: cost %+v, want %+v", c, cost)
+	}
+}
+
+func (x *machine) compareLedger(t *modelTask, got tasks.Task) {
+	accepted := 0
+	ledger := x.ledger(t.Submission)
 	for _, a := range ledger {
 		want := t.ledger[a.Version]
 		if want == nil || a.Outcome != want.outcome || a.EndedAt.IsZero() == want.ended || a.WireRequests != want.call.WireRequests {
 			x.kit.Fatalf("I7: attempt %+v, want %+v", a, want)
 		}
-		if got.Reply != nil && a.Outcome == tasks.AttemptAccepted && got.Reply.ID != want.reply {
+		if a.Outcome != tasks.AttemptAccepted {
+			continue
+		}
+		if accepted++; got.Reply == nil || got.Reply.ID != want.reply {
 			x.kit.Fatalf("I1: reply %+v, want %s", got.Reply, want.reply)
 		}
 	}
-	cost := t.cost()
-	if c := got.Cost; (c.PicoUSD == nil) != (cost.PicoUSD == nil) || c.PicoUSD != nil && *c.PicoUSD != *cost.PicoUSD ||
-		c.InputTokens != cost.InputTokens || c.OutputTokens != cost.OutputTokens || c.UnknownAttempts != cost.UnknownAttempts {
-		x.kit.Fatalf("I7: cost %+v, want %+v", c, cost)
+	if accepted > 1 || (accepted == 1) != (got.Reply != nil) {
+		x.kit.Fatalf("I1: %d attempts accepted, reply %+v", accepted, got.Reply)
+	}
+	if len(ledger) != got.Attempts {
+		x.kit.Fatalf("I5: %d rows in the ledger of %+v", len(ledger), got)
 	}
 }
