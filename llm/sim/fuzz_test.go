@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func FuzzRules(f *testing.F) {
+	for _, s := range []string{
+		`[]`, `null`, `[null]`, `[{"match":{"contains":"x","model":"m","nth":2},"times":3,"latency":"1.5s","do":"status","status":503,"headers":{"A":"b"},"body":"x"}]`,
+		`[{"body":{"a":[1]}}]`, `[{"text":"\ud800"}]`, `[{"latency":"1e9h"}]`, `[{"times":9223372036854775807}]`, `[{"do":"cut_stream","output_tokens":9223372036854775807}]`,
+	} {
+		f.Add([]byte(s), "a message")
+	}
+	f.Fuzz(func(t *testing.T, body []byte, content string) {
+		list, err := parseRules(body)
+		if err != nil {
+			return
+		}
+		for _, r := range list {
+			r.Latency = 0
+			if r.Do == doHang {
+				r.Do = doEmpty
+			}
+		}
+		again, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parseRules(again); err != nil {
+			t.Fatalf("%s is not read again: %v", again, err)
+		}
+		s, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.script.set(list)
+		req, err := json.Marshal(map[string]any{"model": "m", "messages": []any{map[string]string{"role": "user", "content": content}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			w := httptest.NewRecorder()
+			func() {
+				defer func() {
+					if p := recover(); p != nil && p != http.ErrAbortHandler {
+						panic(p)
+					}
+				}()
+				s.ServeHTTP(w, httptest.NewRequest("POST", "/v1/chat/completions", bytes.NewReader(req)))
+			}()
+		}
+		if got := s.ledger.total(); got.Requests != 3 || got.InFlight != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
