@@ -15,6 +15,9 @@ import (
 //
 // franz-go reads the offsets after OnPartitionsAssigned has returned, and before AdjustFetchOffsetsFn and the first
 // record: ask from there on. Partitions that a rebalance left where they were are not read again.
+//
+// ahead speaks of the log as it was. Where reading starts before committed, the log has been cut back or replaced, other
+// records may have those offsets now, and ahead must be thrown away.
 func (c *Committer) Resume(topic string, id int32) (committed int64, ahead []offsets.Run) {
 	p := partition{topic, id}
 	c.mu.Lock()
