@@ -24,8 +24,11 @@ func decide(cfg Config, w *tasks.Work, f *llm.Failure, cause error, took time.Du
 	case errors.Is(cause, errLeaseLost), errors.Is(cause, errStopped):
 		// Not the task's fault: whoever comes next goes on at once, within the budget.
 		d.class = string(llm.Cancelled)
-		if f.WireRequests == 0 && f.Class == llm.NotSent {
+		if f.Class == llm.NotSent {
 			d.class = string(llm.NotSent)
+		} else if w.OnAmbiguous == tasks.AmbiguousStop {
+			d.class = string(llm.Ambiguous) // sent and torn off: it may have run
+			return d
 		}
 		return retryOrFail(d, w, 0)
 	case errors.Is(cause, errDeadline):

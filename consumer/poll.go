@@ -74,8 +74,15 @@ func (s *session) receive(p kgo.FetchTopicPartition) {
 	a := s.assignments[partitionKey{p.Topic, p.Partition}]
 	if a != nil && !a.resumed && !a.dead {
 		committed, ahead := c.positions.Resume(p.Topic, p.Partition)
+		if len(p.Records) > 0 && p.Records[0].Offset < committed {
+			// The log was cut back or replaced: its offsets may hold other records than those that were settled.
+			c.log.Error("the log begins again below the committed position", "topic", p.Topic, "partition", p.Partition,
+				"committed", committed, "offset", p.Records[0].Offset)
+			committed, ahead = -1, nil
+		}
 		a.resumed, a.committed.Offset, a.ahead = true, committed, ahead
 		a.meta = offsets.EncodeRuns(committed, ahead, aheadLimit)
+		a.tracker.Resume(ahead) // or the next commit would forget those that are not read again yet
 	}
 	c.mu.Unlock()
 	if a == nil {
