@@ -1,0 +1,8 @@
+package procs
+
+import (
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main(m).Run()) }

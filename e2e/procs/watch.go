@@ -1,0 +1,158 @@
+package procs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Watch reads the group's commits all the time, each with an instant of the database's clock at which it was there
+// already. It judges at the end: a record below a commit must point at a task that had been finished by that instant.
+// That is exact to one side, however long the reads take: a commit that is ahead of the work, if only for a moment in
+// which Watch looked, is found, since the task's end is later than the instant that was noted.
+type Watch struct {
+	w      *World
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+	seen   []commit
+	looks  int
+}
+
+// commit is the first sight of a position.
+type commit struct {
+	partition int32
+	offset    int64
+	seenBy    time.Time // by the database's clock
+}
+
+// Watch begins to watch.
+func (w *World) Watch() *Watch {
+	ctx, cancel := context.WithCancel(context.Background())
+	watch := &Watch{w: w, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(watch.done)
+		watch.err = watch.run(ctx)
+	}()
+	return watch
+}
+
+// Stop ends the watching. The error says that it could not watch all the time.
+func (x *Watch) Stop() error {
+	x.cancel()
+	<-x.done
+	return x.err
+}
+
+func (x *Watch) run(ctx context.Context) error {
+	admin := kadm.NewClient(x.w.Kafka)
+	last := map[int32]int64{}
+	for ctx.Err() == nil {
+		offsets, err := admin.FetchOffsets(ctx, x.w.Group)
+		if err == nil {
+			err = offsets.Error()
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the group's commits: %w", err)
+		}
+		var now time.Time
+		if err := x.w.Pool.QueryRow(ctx, "select clock_timestamp()").Scan(&now); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("the database's clock: %w", err)
+		}
+		x.looks++
+		for partition, o := range offsets[x.w.Topic] {
+			before, known := last[partition]
+			if !known || before != o.At {
+				x.seen = append(x.seen, commit{partition, o.At, now})
+				last[partition] = o.At
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// pointer is where a record is and what it points at.
+type pointer struct {
+	partition int32
+	offset    int64
+	task      string
+}
+
+// Records reads the whole topic, without a group.
+func (w *World) Records(ctx context.Context) ([]pointer, error) {
+	admin := kadm.NewClient(w.Kafka)
+	ends, err := admin.ListEndOffsets(ctx, w.Topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, err
+	}
+	left := map[int32]int64{} // partition -> its end
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			left[o.Partition] = o.Offset
+		}
+	})
+	reader, err := kgo.NewClient(kgo.SeedBrokers(w.Brokers...), kgo.ConsumeTopics(w.Topic), kgo.FetchMaxWait(200*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	var out []pointer
+	for len(left) > 0 {
+		fetches := reader.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return nil, err
+		}
+		for _, r := range fetches.Records() {
+			var value struct {
+				Task string `json:"task"`
+			}
+			if err := json.Unmarshal(r.Value, &value); err != nil {
+				return nil, fmt.Errorf("record %d/%d: %w", r.Partition, r.Offset, err)
+			}
+			out = append(out, pointer{r.Partition, r.Offset, value.Task})
+			if r.Offset+1 >= left[r.Partition] {
+				delete(left, r.Partition)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Judge returns what was wrong with the commits that were seen (I2), and how many were judged. finished holds the end
+// of each task by the database's clock.
+func (x *Watch) Judge(records []pointer, finished map[string]time.Time) (wrong []string, commits int) {
+	last := map[int32]int64{}
+	for _, c := range x.seen {
+		if c.offset < last[c.partition] {
+			wrong = append(wrong, fmt.Sprintf("partition %d: the position went back from %d to %d", c.partition, last[c.partition], c.offset))
+		}
+		last[c.partition] = c.offset
+		for _, r := range records {
+			if r.partition != c.partition || r.offset >= c.offset {
+				continue
+			}
+			if end, ok := finished[r.task]; !ok || end.After(c.seenBy) {
+				wrong = append(wrong, fmt.Sprintf("partition %d: position %d was seen by %s, but the task %s of record %d ended at %s",
+					c.partition, c.offset, c.seenBy.Format(time.TimeOnly+".000000"), r.task, r.offset, end.Format(time.TimeOnly+".000000")))
+			}
+		}
+	}
+	return wrong, len(x.seen)
+}
