@@ -120,8 +120,8 @@ func TestAShardIsNotReadPastItsLease(t *testing.T) {
 	reads := store.reads.Load() // one may have been on its way
 	w.fill(100, 10)
 	d.Wake()
-	w.until("leases are asked for", func() bool { return store.queries.Load() > 10 })
-	time.Sleep(2 * config.Lease)
+	queries := store.queries.Load()
+	w.until("leases were asked for many times", func() bool { return store.queries.Load() > queries+20 })
 	if n := store.reads.Load(); n > reads+2 || w.pending() != 100 {
 		t.Errorf("%d reads and %d handoffs left after the lease, want none and 100", n-reads, w.pending())
 	}
