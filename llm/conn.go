@@ -76,9 +76,9 @@ func (w *wireConn) watch(ctx context.Context) (stop func()) {
 	if ctx.Done() == nil {
 		return func() {}
 	}
-	done := make(chan struct{})
+	conn, done := w.Conn, make(chan struct{}) // the handshake puts another in its place
 	cancel := context.AfterFunc(ctx, func() {
-		w.Conn.SetDeadline(past)
+		conn.SetDeadline(past)
 		close(done)
 	})
 	return func() {
@@ -116,14 +116,14 @@ func (c *Client) connect(ctx context.Context, req *http.Request) (*wireConn, err
 	if proxy != nil {
 		key += " " + proxy.Host
 	}
-	if conn := c.idle.take(key); conn != nil {
-		return conn, nil
+	conn := c.idle.take(key)
+	if conn == nil {
+		var err error
+		if conn, err = c.dial(ctx, req.URL, proxy); err != nil {
+			return nil, err
+		}
+		conn.key = key
 	}
-	conn, err := c.dial(ctx, req.URL, proxy)
-	if err != nil {
-		return nil, err
-	}
-	conn.key = key
 	if proxy != nil && conn.absolute {
 		authorize(req.Header, proxy)
 	}

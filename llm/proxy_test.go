@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // proxyServer answers CONNECT with a tunnel, or with status when that is not 0, and plain requests with their target.
@@ -24,7 +25,8 @@ func proxyServer(t *testing.T, status string) (addr string, heads func() []*http
 	var mu sync.Mutex
 	var seen []*http.Request
 	var wg sync.WaitGroup
-	serve := func(conn net.Conn) {
+	var serve func(net.Conn)
+	serve = func(conn net.Conn) {
 		defer conn.Close()
 		req, err := http.ReadRequest(bufio.NewReader(conn))
 		if err != nil {
@@ -39,7 +41,9 @@ func proxyServer(t *testing.T, status string) (addr string, heads func() []*http
 		}
 		if req.Method != http.MethodConnect {
 			io.Copy(io.Discard, req.Body)
-			say(conn, okAnswer)
+			if say(conn, okAnswer) {
+				serve(conn)
+			}
 			return
 		}
 		up, err := net.Dial("tcp", req.URL.Host)
@@ -80,11 +84,13 @@ func TestProxy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return NewClient(TransportConfig{Proxy: http.ProxyURL(u), TLS: &tls.Config{RootCAs: roots}})
+		return NewClient(TransportConfig{Proxy: http.ProxyURL(u), KeepAlive: time.Minute, TLS: &tls.Config{RootCAs: roots}})
 	}
 	t.Run("tunnel", func(t *testing.T) {
 		addr, heads := proxyServer(t, "")
-		resp, wire, f := do(t, client("http://user:hushhush@"+addr), target.URL, false)
+		c := client("http://user:hushhush@" + addr)
+		defer c.Close()
+		resp, wire, f := do(t, c, target.URL, false)
 		if f != nil || wire.Requests != 1 || string(resp.Body) != "{}" {
 			t.Fatalf("%v, %+v", f, wire)
 		}
@@ -94,12 +100,16 @@ func TestProxy(t *testing.T) {
 	})
 	t.Run("plain", func(t *testing.T) {
 		addr, heads := proxyServer(t, "")
-		_, wire, f := do(t, client("http://user:hushhush@"+addr), "http://model.example/v1/x", false)
-		if f != nil || wire.Requests != 1 {
-			t.Fatalf("%v, %+v", f, wire)
-		}
-		if h := heads(); len(h) != 1 || h[0].RequestURI != "http://model.example/v1/x" || h[0].Header.Get("Proxy-Authorization") == "" {
-			t.Errorf("the proxy saw %v", h)
+		c := client("http://user:hushhush@" + addr)
+		defer c.Close()
+		for i := range 2 {
+			_, wire, f := do(t, c, "http://model.example/v1/x", false)
+			if f != nil || wire.Requests != 1 || wire.Reused != (i == 1) {
+				t.Fatalf("%v, %+v", f, wire)
+			}
+			if h := heads(); len(h) != i+1 || h[i].RequestURI != "http://model.example/v1/x" || h[i].Header.Get("Proxy-Authorization") == "" {
+				t.Errorf("the proxy saw %v", h)
+			}
 		}
 	})
 	t.Run("refused", func(t *testing.T) {

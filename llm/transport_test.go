@@ -276,6 +276,35 @@ func TestI5_NothingSentIsZeroRequests(t *testing.T) {
 
 type cancelKey struct{}
 
+func TestI5_ContextThatEndsInTheHandshake(t *testing.T) {
+	hello := make(chan struct{})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		conn.Read(make([]byte, 1))
+		close(hello)
+		io.Copy(io.Discard, conn)
+		conn.Close()
+	}()
+	left := errors.New("the user left")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() { <-hello; cancel(left) }()
+	_, wire, err := NewClient(TransportConfig{}).Do(ctx, post(t, "https://"+ln.Addr().String(), false))
+	if f := failureOf(t, err, wire); f == nil || f.Class != NotSent || !errors.Is(f, left) {
+		t.Errorf("%+v", f)
+	}
+	ln.Close()
+	<-done
+}
+
 func TestI5_ContextThatEndsAfterTheRequestWasSent(t *testing.T) {
 	left := errors.New("the user left")
 	for _, c := range []struct {

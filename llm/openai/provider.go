@@ -41,15 +41,8 @@ var _ llm.Provider = (*Provider)(nil)
 // secret is a text that no formatting shows.
 type secret string
 
-func (s secret) String() string {
-	if s == "" {
-		return "(none)"
-	}
-	return "(redacted)"
-}
-func (s secret) GoString() string             { return s.String() }
-func (s secret) LogValue() slog.Value         { return slog.StringValue(s.String()) }
-func (s secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (secret) String() string   { return "(redacted)" }
+func (secret) GoString() string { return "(redacted)" }
 
 // ErrTimeout is the cause of a call that lasted longer than Config.Timeout.
 var ErrTimeout = errors.New("the call's timeout passed")
