@@ -2,6 +2,7 @@ package migrations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,6 +63,9 @@ func Status(ctx context.Context, db Querier) ([]Version, error) {
 	return list, nil
 }
 
+// ErrNewer: the database is ahead of this program, and migrating would not help.
+var ErrNewer = errors.New("which is newer than this program: upgrade fencepost")
+
 // Check reports whether this program and the database fit: nil, or an error that wraps tasks.ErrSchema and says what to
 // do when the database is behind or has migrations that this program does not know.
 func Check(ctx context.Context, db Querier) error {
@@ -73,7 +77,7 @@ func Check(ctx context.Context, db Querier) error {
 	for _, v := range list {
 		switch {
 		case v.Name == "":
-			return fmt.Errorf("%w: the database has migration %d, which is newer than this program: upgrade fencepost", tasks.ErrSchema, v.Number)
+			return fmt.Errorf("%w: the database has migration %d, %w", tasks.ErrSchema, v.Number, ErrNewer)
 		case v.AppliedAt.IsZero():
 			pending = append(pending, v.Name)
 		}

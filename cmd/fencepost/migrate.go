@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/cli"
@@ -76,6 +78,9 @@ func newMigrateStatus(a *app) *cobra.Command {
 			return err
 		}
 		if err := migrations.Check(cmd.Context(), store.Pool()); err != nil {
+			if errors.Is(err, migrations.ErrNewer) {
+				return cli.Refuse("", "%w", err)
+			}
 			return cli.Refuse("fencepost migrate up", "%w", err)
 		}
 		return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 	"time"
 
@@ -138,7 +139,11 @@ func (l *llmSettings) open(a *app) (llm.Provider, error) {
 		if config.BaseURL == "" {
 			return nil, cli.Usage("start one with `fencepost llm-sim`, or choose --llm-provider openai", "--llm-base-url (or %s) is missing", cli.Env("llm-base-url"))
 		}
-		config.BaseURL = strings.TrimRight(config.BaseURL, "/") + "/v1"
+		config.BaseURL = strings.TrimRight(config.BaseURL, "/")
+		if u, err := url.Parse(config.BaseURL); err == nil && u.Path != "" {
+			return nil, cli.Usage("for example http://"+u.Host, "--llm-base-url: sim wants an origin, without the path %q", u.Path)
+		}
+		config.BaseURL += "/v1"
 	case "openai":
 		if config.BaseURL == "" {
 			config.BaseURL = openAIBaseURL

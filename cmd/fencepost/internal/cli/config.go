@@ -142,7 +142,9 @@ func readFile(path string, known []string) (map[string]string, error) {
 		key, value := top.Content[i], top.Content[i+1]
 		if !slices.Contains(known, key.Value) {
 			hint := "`fencepost config show` lists the settings"
-			if near := Nearest(key.Value, known); near != "" {
+			if slices.Contains(known, key.Value+"-file") {
+				hint = "secrets do not belong into this file: set " + Env(key.Value) + ", or " + key.Value + "-file"
+			} else if near := Nearest(key.Value, known); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			return nil, Usage(hint, "%s: line %d: unknown setting %q", path, key.Line, key.Value)

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/fencepost/fencepost/migrations"
 	"github.com/fencepost/fencepost/tasks"
 )
 
@@ -90,11 +91,13 @@ func (c Config) awaitBrokers(ctx context.Context, ask func(context.Context) erro
 func retryPostgres(err error) (bool, error) {
 	var server *pgconn.PgError
 	switch {
+	case errors.Is(err, migrations.ErrNewer):
+		return false, &Problem{Kind: ErrNotReady, Text: err.Error()}
 	case errors.Is(err, tasks.ErrSchema):
 		return false, &Problem{Kind: ErrNotReady, Text: err.Error(), Hint: "fencepost migrate up"}
 	case errors.As(err, &server) && server.Code != "57P03" && server.Code != "53300":
 		return false, &Problem{Kind: ErrUnreachable, Text: err.Error(), Hint: "check --postgres-url (or FENCEPOST_POSTGRES_URL)"}
-	case errors.Is(err, tasks.ErrUnavailable):
+	case errors.Is(err, tasks.ErrUnavailable), pgconn.Timeout(err), errors.Is(err, context.DeadlineExceeded):
 		return true, &Problem{Kind: ErrUnreachable, Text: err.Error(), Hint: "check --postgres-url (or FENCEPOST_POSTGRES_URL) and that Postgres runs there"}
 	}
 	return false, fmt.Errorf("open the store: %w", err)
