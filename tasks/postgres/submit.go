@@ -253,9 +253,10 @@ func regenerable(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submissi
 }
 
 const boundSQL = `
-select i.n, s.fingerprint, s.task_id, s.expires_at <= clock_timestamp()
+select i.n, s.fingerprint, s.task_id, s.expires_at <= clock_timestamp(), t.accepted_at, t.deadline
 from unnest($1::text[], $2::text[], $3::text[]) with ordinality as i (workspace, operation, key, n)
-join submissions s on s.workspace = i.workspace and s.operation = i.operation and s.key = i.key`
+join submissions s on s.workspace = i.workspace and s.operation = i.operation and s.key = i.key
+left join reply_tasks t on t.id = s.task_id`
 
 const expireSQL = `
 delete from submissions s using unnest($1::text[], $2::text[], $3::text[]) as i (workspace, operation, key)
@@ -286,9 +287,12 @@ func (s *Store) bound(ctx context.Context, items []tasks.Submission, taken []int
 	var fingerprint []byte
 	var task uuid.UUID
 	var over bool
-	_, err = pgx.ForEachRow(rows, []any{&place, &fingerprint, &task, &over}, func() error {
+	var accepted, deadline *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&place, &fingerprint, &task, &over, &accepted, &deadline}, func() error {
 		i := taken[place-1]
 		switch {
+		case task == items[i].TaskID: // our own commit, whose acknowledgement was lost
+			out[i] = tasks.Submitted{TaskID: task, AcceptedAt: utc(accepted), Deadline: utc(deadline)}
 		case over:
 			expired = append(expired, i)
 			return nil
