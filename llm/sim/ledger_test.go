@@ -3,6 +3,7 @@ package sim
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -134,5 +135,16 @@ func TestLedgerIsBounded(t *testing.T) {
 	}
 	if list := l.after(0, 1000); len(list) != 100 || list[0].N != 151 {
 		t.Errorf("%d listed", len(list))
+	}
+}
+
+func TestEndOfACallFromBeforeTheDelete(t *testing.T) {
+	l := &ledger{}
+	e := &entry{}
+	if err := errors.Join(l.arrive(e), l.clear(), l.end(e, doAnswer, 200, false, 3, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.total(); got != (totals{}) {
+		t.Errorf("%+v", got)
 	}
 }
