@@ -119,12 +119,12 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (Response, Wire, err
 	stop()
 
 	wire := conn.wire()
-	if err == nil && conn.reusable {
+	if err == nil && conn.reusable && ctx.Err() == nil { // a context that ended may have left its deadline on it
 		c.idle.put(conn)
 	} else {
 		conn.Close()
 	}
-	if err != nil && (resp.Status < 300) {
+	if err != nil && resp.Status < 300 {
 		return resp, wire, transportFailure(ctx, wire, err)
 	}
 	return resp, wire, nil
