@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ func content(conversation, message int) string {
 // workers, dispatchers and APIs are killed and started again at random, over a real Kafka and a real Postgres, and
 // while the model fails now and then.
 func TestSeparateProcesses(t *testing.T) {
+	began := time.Now()
 	drawn := seed(t)
 	// Short leases and sessions, so that the work of a killed worker goes on within the test.
 	w := NewWorld(t, 12, "--lease", "3s", "--session-timeout", "3s", "--drain-timeout", "5s", "--max-attempts", fmt.Sprint(maxAttempts))
@@ -38,6 +40,7 @@ func TestSeparateProcesses(t *testing.T) {
 		{"latency": "300ms"}
 	]`)
 	var all, apis []*Node
+	t.Logf("installed after %s", time.Since(began).Round(time.Millisecond))
 	for i := range 7 {
 		name := []string{"api-1", "api-2", "dispatcher-1", "dispatcher-2", "worker-1", "worker-2", "worker-3"}[i]
 		role, _, _ := strings.Cut(name, "-")
@@ -58,9 +61,10 @@ func TestSeparateProcesses(t *testing.T) {
 		}
 	}
 
+	t.Logf("all ready after %s", time.Since(began).Round(time.Millisecond))
+
 	watch := w.Watch()
 	defer watch.Stop()
-	began := time.Now()
 	client := &Client{Key: w.Key, Nodes: apis}
 	accepted := submitAll(t, drawn, client, slices.Clone(all))
 	t.Logf("%d accepted after %s", len(accepted), time.Since(began).Round(time.Millisecond))
@@ -70,16 +74,12 @@ func TestSeparateProcesses(t *testing.T) {
 	if err := watch.Stop(); err != nil {
 		t.Error(err)
 	}
-	for _, n := range all {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		if code, err := n.Stop(ctx); err != nil || code != 0 {
-			t.Errorf("%s ends with code %d, %v", n.Name, code, err)
-		}
-		cancel()
-		t.Logf("%s was killed %d times", n.Name, n.Kills())
-	}
+	t.Logf("all committed after %s", time.Since(began).Round(time.Millisecond))
+	stopAll(t, all)
+	t.Logf("all stopped after %s", time.Since(began).Round(time.Millisecond))
 
 	w.checkReplies(t, client, accepted)
+	t.Logf("replies checked after %s", time.Since(began).Round(time.Millisecond))
 	w.checkOrder(t)
 	w.checkLedger(t, accepted)
 	w.checkCommits(t, watch)
@@ -125,6 +125,28 @@ func submitAll(t *testing.T, drawn uint64, client *Client, nodes []*Node) map[st
 		t.Fatal(err)
 	}
 	return accepted
+}
+
+// stopAll stops the nodes with SIGTERM, all at once.
+func stopAll(t *testing.T, nodes []*Node) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var stopping sync.WaitGroup
+	var kills atomic.Int64
+	for _, n := range nodes {
+		stopping.Go(func() {
+			if code, err := n.Stop(ctx); err != nil || code != 0 {
+				t.Errorf("%s ends with code %d, %v", n.Name, code, err)
+			}
+			t.Logf("%s was killed %d times", n.Name, n.Kills())
+			kills.Add(int64(n.Kills()))
+		})
+	}
+	stopping.Wait()
+	if kills.Load() < 10 {
+		t.Errorf("only %d kills: this run proves little", kills.Load())
+	}
 }
 
 // waitFinished waits until no task is unfinished.

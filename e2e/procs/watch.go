@@ -140,8 +140,8 @@ func (w *World) Records(ctx context.Context) ([]pointer, error) {
 func (x *Watch) Judge(records []pointer, finished map[string]time.Time) (wrong []string, commits int) {
 	last := map[int32]int64{}
 	for _, c := range x.seen {
-		if c.offset < last[c.partition] {
-			wrong = append(wrong, fmt.Sprintf("partition %d: the position went back from %d to %d", c.partition, last[c.partition], c.offset))
+		if before, known := last[c.partition]; known && c.offset < before {
+			wrong = append(wrong, fmt.Sprintf("partition %d: the position went back from %d to %d", c.partition, before, c.offset))
 		}
 		last[c.partition] = c.offset
 		for _, r := range records {
