@@ -86,6 +86,9 @@ func (c Config) withDefaults() (Config, error) {
 	or(&c.Limits.MaxKeyLookups, 8)
 	or(&c.Limits.SubmitTimeout, 10*time.Second)
 	or(&c.Limits.ReadTimeout, 10*time.Second)
+	// What the operator gives everyone cannot be too much to ask for.
+	c.Limits.MaxAttempts = max(c.Limits.MaxAttempts, c.Defaults.MaxAttempts)
+	c.Limits.MaxDeadline = max(c.Limits.MaxDeadline, c.Defaults.Deadline)
 	if c.Limits.MaxContent > tasks.MaxInputText {
 		return c, errors.New("httpapi: Limits.MaxContent is more than a task can carry")
 	}

@@ -37,6 +37,6 @@
 //
 // # What it does not do
 //
-// It has no timeouts for slow clients: those are http.Server's (ReadHeaderTimeout, ReadTimeout, MaxHeaderBytes, and a
-// WriteTimeout, if any, above Limits.MaxWait). It never calls a model and knows no Kafka.
+// It has no timeouts for slow clients: those are http.Server's (MaxHeaderBytes, ReadHeaderTimeout, ReadTimeout and
+// WriteTimeout, which a wait moves). It never calls a model and knows no Kafka.
 package httpapi

@@ -22,6 +22,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, pgtest.IgnoreServer()) }
 
+// writeTimeout is the WriteTimeout of the servers that are made next.
+var writeTimeout = time.Minute
+
 // patience bounds what a test waits for; only a failing test waits that long.
 const patience = 20 * time.Second
 
@@ -68,7 +71,9 @@ func newAPIOn(t testing.TB, store keysAndTasks, change func(*Config)) *api {
 	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- server.Run(ctx) }()
-	web := httptest.NewServer(server.Handler())
+	web := httptest.NewUnstartedServer(server.Handler())
+	web.Config.WriteTimeout = writeTimeout
+	web.Start()
 	a.url = web.URL
 	transport := &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}
 	a.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -101,6 +106,9 @@ func (a answer) object(t testing.TB) map[string]any {
 
 func (a answer) want(t testing.TB, status int) answer {
 	t.Helper()
+	if a.Response == nil {
+		t.Fatal("no answer")
+	}
 	if a.StatusCode != status {
 		t.Fatalf("status %d, want %d; body %s", a.StatusCode, status, a.body)
 	}

@@ -12,7 +12,10 @@ import (
 	"github.com/fencepost/fencepost/tasks"
 )
 
-const defaultPage = 100
+const (
+	defaultPage = 100
+	writeTime   = 10 * time.Second // for the answer, once a wait has ended
+)
 
 // getTask answers a task; with wait, once it has finished or as it stands when the wait ends.
 func (s *Server) getTask(c *call) (int, error) {
@@ -29,6 +32,11 @@ func (s *Server) getTask(c *call) (int, error) {
 		if wait, p = parseWait(text, s.limits.MaxWait); p != nil {
 			return 0, p
 		}
+	}
+	if wait > 0 {
+		// http.Server's WriteTimeout is for slow clients, and runs while a handler waits. A writer that does not know
+		// deadlines has none.
+		_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(wait + s.limits.ReadTimeout + writeTime))
 	}
 	task, err := s.await(c.r.Context(), c.workspace, id, wait)
 	if err != nil {

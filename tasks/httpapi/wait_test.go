@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/fencepost/fencepost/tasks"
+	"github.com/fencepost/fencepost/tasks/memory"
 )
 
 // wait asks in the background.
@@ -75,6 +76,23 @@ func TestWaitEndsWithTheTaskAsItStands(t *testing.T) {
 		if p["field"] != "wait" {
 			t.Errorf("wait=%s: field %v", wait, p["field"])
 		}
+	}
+}
+
+func TestWaitOutlastsTheTimeoutOfTheServer(t *testing.T) {
+	store := memory.New(memory.Config{})
+	id := newAPIOn(t, store, nil).send("k1", `{"content":"one"}`)
+	defer func(d time.Duration) { writeTimeout = d }(writeTimeout)
+	writeTimeout = 50 * time.Millisecond
+	a := newAPIOn(t, store, nil)
+	a.client.Transport.(*http.Transport).DisableKeepAlives = true // on a kept connection it would try again by itself
+	began := time.Now()
+	got := a.wait(id, "60s")
+	eventually(t, "it waits", func() bool { return a.server.hub.waiting() == 1 })
+	eventually(t, "the timeout has passed", func() bool { return time.Since(began) > 2*writeTimeout })
+	a.finish(id, "x")
+	if task := (<-got).want(t, 200).object(t); task["status"] != "completed" {
+		t.Errorf("the wait ended early: %v", task)
 	}
 }
 
