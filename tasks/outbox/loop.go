@@ -20,7 +20,8 @@ const (
 	promoteBatch  = 1000
 	firstPause    = 100 * time.Millisecond // after a failure; doubles to lastPause
 	lastPause     = 5 * time.Second
-	sweepQuotient = 40 // a sweep takes at most this part of the time
+	hintGap       = 4 * time.Millisecond // between reads that hints ask for: many submissions share one
+	sweepQuotient = 40                   // a sweep takes at most this part of the time
 )
 
 // loop is one Run. Its fields belong to the goroutine of run; others reach them by posting functions to events.
@@ -42,6 +43,7 @@ type loop struct {
 
 	reads       int // numbers given to reads and sweeps
 	read, sweep job
+	readBegan   time.Time
 	woken       bool // since the read that is running began
 	sweeping    []cursor
 	sweepTook   time.Duration
@@ -107,7 +109,7 @@ func (l *loop) run(ctx context.Context) {
 		case <-l.acks.signal:
 			l.land(time.Now())
 		case <-l.wake:
-			l.woken, l.read.due, l.poll = true, time.Time{}, l.config.PollMin
+			l.woken, l.read.due, l.poll = true, l.readBegan.Add(hintGap), l.config.PollMin
 		case <-timer.C:
 		case <-done:
 			done, l.stopping = nil, true
@@ -332,7 +334,7 @@ func (l *loop) startRead(ctx context.Context, room int, spawn func(func()), post
 	}
 	limit := max(min(l.config.BatchSize, room)/len(from), 1) + inHand
 	l.number(&l.read)
-	l.woken = false
+	l.woken, l.readBegan = false, time.Now()
 	spawn(func() {
 		var rows []tasks.Handoff
 		var horizon tasks.Horizon
@@ -350,8 +352,10 @@ func (l *loop) gotRead(from []*shard, rows []tasks.Handoff, limit int, horizon t
 	}
 	now := time.Now()
 	switch more := l.hand.received(from, rows, limit, horizon, now); {
-	case more || l.woken:
+	case more:
 		l.read.due, l.poll = now, l.config.PollMin
+	case l.woken:
+		l.read.due, l.poll = l.readBegan.Add(hintGap), l.config.PollMin
 	case len(rows) > 0:
 		l.read.due, l.poll = now.Add(l.config.PollMin), l.config.PollMin
 	default:
