@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -133,7 +134,10 @@ func (l *llmSettings) open(a *app) (llm.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := openai.Config{Name: l.provider.String(), BaseURL: l.baseURL, APIKey: key}
+	config := openai.Config{
+		Name: l.provider.String(), BaseURL: l.baseURL, APIKey: key,
+		HTTP: llm.TransportConfig{Proxy: http.ProxyFromEnvironment},
+	}
 	switch config.Name {
 	case "sim":
 		if config.BaseURL == "" {

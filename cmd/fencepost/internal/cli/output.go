@@ -148,9 +148,12 @@ func document(w io.Writer, f Format, v any) error {
 	return enc.Close()
 }
 
-// block drops JSON's braces and quotes; the encoder quotes what needs it.
+// block drops JSON's braces and quotes; the encoder quotes what needs it, except for the words that are truth values
+// to readers of YAML 1.1.
 func block(n *yaml.Node) {
-	n.Style = 0
+	if n.Kind != yaml.ScalarNode || !slices.Contains([]string{"y", "n", "yes", "no", "on", "off"}, strings.ToLower(n.Value)) {
+		n.Style = 0
+	}
 	for _, c := range n.Content {
 		block(c)
 	}
