@@ -36,7 +36,8 @@ on conflict (owner) do update set lease_until = excluded.lease_until`
 // the clock after its wait. A second statement beside registerDispatcher, whose snapshot has our own registration.
 const acquireShards = `
 with live as (
-    select greatest(count(*), 1) as n from dispatchers where lease_until > clock_timestamp()
+    select greatest(count(*), 1) as n from (select lease_until from dispatchers order by owner) d
+    where lease_until > clock_timestamp()
 ), forgotten as (
     delete from dispatchers where owner in (
         select owner from dispatchers where lease_until < clock_timestamp() - interval '1 hour'
@@ -86,8 +87,9 @@ func (o *Outbox) Acquire(ctx context.Context, owner string, lease time.Duration)
 }
 
 const resignDispatcher = `
-with gone as (delete from dispatchers where owner = $1)
-update outbox_shards set owner = null, lease_until = null where owner = $1`
+with gone as (delete from dispatchers where owner = $1),
+mine as (select shard from (select shard, owner from outbox_shards order by shard for update) s where owner = $1)
+update outbox_shards s set owner = null, lease_until = null from mine where s.shard = mine.shard`
 
 // Resign gives up every shard of owner, so that others need not wait for its lease to end.
 func (o *Outbox) Resign(ctx context.Context, owner string) error {
@@ -209,11 +211,11 @@ func (o *Outbox) Promote(ctx context.Context, limit int) (int, error) {
 const pendingHandoffs = `
 select (
     select count(*) from (
-        select 1 from outbox_shards s
+        select 1 from (select shard from outbox_shards order by shard) s
         cross join lateral (select 1 from handoffs h where h.shard = s.shard order by h.id limit $1) h
         limit $1) counted
 ), coalesce(extract(epoch from clock_timestamp() - (
-    select min(h.created_at) from outbox_shards s
+    select min(h.created_at) from (select shard from outbox_shards order by shard) s
     cross join lateral (select h.created_at from handoffs h where h.shard = s.shard order by h.id limit 1) h
 )), 0)::float8`
 
