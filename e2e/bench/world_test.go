@@ -21,15 +21,20 @@ import (
 )
 
 // server is the Postgres of all benchmarks: private, with fsync, on the machine's own disk.
-var server = sync.OnceValues(func() (*embedded.Server, error) {
-	dir, err := os.MkdirTemp("", "fencepost-bench-")
-	if err != nil {
+var server = sync.OnceValues(func() (s *embedded.Server, err error) {
+	serverStarted = true
+	if serverDir, err = os.MkdirTemp("", "fencepost-bench-"); err != nil {
 		return nil, err
 	}
-	return embedded.Start(context.Background(), embedded.Config{DataDir: dir, Settings: map[string]string{
+	return embedded.Start(context.Background(), embedded.Config{DataDir: serverDir, Settings: map[string]string{
 		"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": "200",
 	}})
 })
+
+var (
+	serverStarted bool
+	serverDir     string
+)
 
 // database returns the URL of a fresh, migrated database.
 func database(b *testing.B) string {

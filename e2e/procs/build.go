@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -23,7 +24,9 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	built.dir = dir
 	path := filepath.Join(dir, "fencepost")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/fencepost/fencepost/cmd/fencepost").CombinedOutput()
+	build := exec.Command("go", "build", "-o", path, "./cmd/fencepost")
+	build.Dir = sourceRoot() // the benchmarks are another module, with other requirements
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
@@ -31,6 +34,12 @@ var binary = sync.OnceValues(func() (string, error) {
 })
 
 var built struct{ dir string }
+
+// sourceRoot is the folder of the module that holds this file.
+func sourceRoot() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
 
 // Binary returns the path of the program under test.
 func Binary(t testing.TB) string {

@@ -50,6 +50,9 @@ func Start(log string, env []string, name string, args ...string) (*Child, error
 	return c, nil
 }
 
+// Pid is the process id, also after the end.
+func (c *Child) Pid() int { return c.pid }
+
 // Done is closed when the process has ended and its ending is known.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
