@@ -199,7 +199,7 @@ func (d *devCommand) startParts(ctx context.Context) (node.Config, error) {
 		return config, err
 	}
 	if _, err := node.CreateTopics(ctx, config.Kafka, node.DefaultPartitions, -1, d.log); err != nil {
-		return config, fmt.Errorf("Kafka at %s: %w", config.Kafka.Address(), err)
+		return config, fmt.Errorf("make the topics at %s: %w", config.Kafka.Address(), err)
 	}
 	d.ready = devReady{
 		Kafka: config.Kafka.Address(), Postgres: config.PostgresURL, LLM: d.llm.baseURL,

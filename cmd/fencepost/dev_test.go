@@ -269,7 +269,7 @@ func TestI3_DevGoesOnAfterKill(t *testing.T) {
 	p.kill()
 
 	q := startDev(t, args...) // at once: it copes with a Postgres that is still there
-	if q.APIKey != before.APIKey || q.Kafka != before.Kafka || q.LLM != before.LLM {
+	if q.APIKey != before.APIKey || q.Kafka != before.Kafka || q.LLM != before.LLM || q.Postgres != before.Postgres {
 		t.Errorf("not where it was: %+v, before %+v", q.devReady, before)
 	}
 	for i, id := range ids {

@@ -25,7 +25,7 @@ func (a *app) logger(cmd *cobra.Command) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(a.Err, &slog.HandlerOptions{Level: level}))
 	}
 	if a.ErrTTY {
-		return slog.New(tint.NewHandler(a.Err, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !a.Color}))
+		return slog.New(tint.NewTextHandler(a.Err, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !a.Color}))
 	}
 	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
 }

@@ -11,6 +11,8 @@ type Config struct {
 	DataDir string
 	// Port on 127.0.0.1; 0 takes any free one.
 	Port int
+	// AnyPort makes Port a wish: another free one is taken when it is not free.
+	AnyPort bool
 	// NoFsync trades the data's safety against a crash of the machine for speed. For tests.
 	NoFsync bool
 	// Settings are server settings by name, above those of this package.

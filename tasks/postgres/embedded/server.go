@@ -69,9 +69,10 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 			log.Debug("postgres is up", "port", s.port, "major", b.major, "pid", s.pid)
 			return s, nil
 		}
-		if config.Port != 0 || try == 4 || !strings.Contains(err.Error(), "in use") {
+		if config.Port != 0 && !config.AnyPort || try == 4 || !strings.Contains(err.Error(), "in use") {
 			return nil, err
 		}
+		config.Port = 0
 	}
 }
 
@@ -175,6 +176,9 @@ func (s *Server) URL(db string) string {
 	}
 	return u.String()
 }
+
+// Port is where the server listens on 127.0.0.1.
+func (s *Server) Port() int { return s.port }
 
 // PID is the process id of the server.
 func (s *Server) PID() int { return s.pid }

@@ -13,13 +13,16 @@ const nextPorts = 100
 
 // listen opens a TCP listener; flag names the setting for messages.
 func listen(address, flag string, next bool) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err == nil {
-		return l, nil
-	}
 	host, port, perr := net.SplitHostPort(address)
 	number, nerr := strconv.Atoi(port)
+	l, err := net.Listen("tcp", address)
+	if err == nil && perr == nil {
+		return l, nil
+	}
 	if perr != nil || nerr != nil {
+		if err == nil {
+			_ = l.Close() // an empty address is any port of all interfaces, which nobody meant
+		}
 		return nil, &Problem{Kind: ErrListen, Text: fmt.Sprintf("--%s: %q is not an address", flag, address), Hint: "for example 127.0.0.1:8080"}
 	}
 	if !errors.Is(err, syscall.EADDRINUSE) {
