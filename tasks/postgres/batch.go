@@ -171,15 +171,6 @@ func indexes(n int) []int {
 	return all
 }
 
-// column makes the array parameter of one field of a part's items.
-func column[T, V any](items []T, part []int, value func(*T) V) []V {
-	all := make([]V, len(part))
-	for i, item := range part {
-		all[i] = value(&items[item])
-	}
-	return all
-}
-
 // workspace is the parameter for a workspace's name. A name that no text column can hold is the name of none, and must
 // not become another's by cleaning (I8); no workspace has the empty name.
 func workspace(name string) string {

@@ -105,8 +105,8 @@ func (s *Store) Claim(ctx context.Context, by tasks.Claimer, items []tasks.Ref) 
 		pool: s.pool, free: claimFreeSQL, held: claimHeldSQL, wait: claimLockWait,
 		args: func(part []int) []any {
 			return []any{
-				column(items, part, func(r *tasks.Ref) uuid.UUID { return r.TaskID }),
-				column(items, part, func(r *tasks.Ref) string { return workspace(r.Workspace) }),
+				uuids(items, part, func(r *tasks.Ref) uuid.UUID { return r.TaskID }),
+				texts(items, part, func(r *tasks.Ref) string { return workspace(r.Workspace) }),
 				worker, by.Lease.Microseconds(), by.ParkMax.Microseconds(), provider,
 			}
 		},

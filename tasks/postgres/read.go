@@ -55,21 +55,22 @@ func (s *Store) Task(ctx context.Context, name string, id uuid.UUID) (tasks.Task
 	return task, nil
 }
 
-// A page is found by the index that fits what the filter names: an index of the workspace, of the conversation, of what
-// is unfinished, or of all tasks.
+// A page is read backwards from the end of the index that fits what the filter names: of the conversation, of the
+// workspace, of what is unfinished, or of all tasks. What the index does not have is a filter on the way. The conditions
+// of an index stand alone, without an "or": the planner would take the rows for so few that it sorts all of them.
 const (
 	pageHead = taskColumns + `(
     select * from reply_tasks
-    where id < $4::uuid and ($1::text = '' or workspace = $1) and ($2::text = '' or status = $2) and ($3::text = '' or conversation = $3)`
+    where id < $1::uuid and ($3::text = '' or status = $3)`
 	pageTail = `
-    order by id desc limit $5
+    order by id desc limit $2
 )` + taskJoins + `
 order by t.id desc`
 
-	allPageSQL          = pageHead + pageTail
-	workspacePageSQL    = pageHead + ` and workspace = $1::text` + pageTail
-	conversationPageSQL = pageHead + ` and workspace = $1::text and conversation = $3::text` + pageTail
-	unfinishedPageSQL   = pageHead + ` and finished_at is null` + pageTail
+	conversationPageSQL = pageHead + ` and workspace = $4::text and conversation = $5::text` + pageTail
+	workspacePageSQL    = pageHead + ` and workspace = $4::text` + pageTail
+	unfinishedPageSQL   = pageHead + ` and finished_at is null and ($4::text = '' or workspace = $4) and ($5::text = '' or conversation = $5)` + pageTail
+	allPageSQL          = pageHead + ` and ($4::text = '' or conversation = $4)` + pageTail
 )
 
 // Tasks implements tasks.Store.
@@ -78,20 +79,22 @@ func (s *Store) Tasks(ctx context.Context, f tasks.Filter) ([]tasks.Task, error)
 	if name != f.Workspace || conversation != f.Conversation {
 		return nil, nil // names that cannot be stored; cleaned, they would be others', or none and so all
 	}
-	sql := allPageSQL
-	switch {
-	case name != "" && conversation != "":
-		sql = conversationPageSQL
-	case f.Status == tasks.StatusQueued || f.Status == tasks.StatusRunning:
-		sql = unfinishedPageSQL
-	case name != "":
-		sql = workspacePageSQL
-	}
 	before := f.Before
 	if before == uuid.Nil {
 		before = uuid.Max
 	}
-	rows, err := s.pool.Query(ctx, sql, name, tasks.Clean(string(f.Status)), conversation, before, page(f.Limit))
+	sql, args := allPageSQL, []any{before, page(f.Limit), tasks.Clean(string(f.Status))}
+	switch {
+	case name != "" && conversation != "":
+		sql, args = conversationPageSQL, append(args, name, conversation)
+	case f.Status == tasks.StatusQueued || f.Status == tasks.StatusRunning:
+		sql, args = unfinishedPageSQL, append(args, name, conversation)
+	case name != "":
+		sql, args = workspacePageSQL, append(args, name)
+	default:
+		args = append(args, conversation)
+	}
+	rows, err := s.pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, s.wrap(ctx, "read tasks", err)
 	}
@@ -106,7 +109,7 @@ const finishedSQL = `select id from reply_tasks where id = any($1::uuid[]) and f
 
 // Finished implements tasks.Store.
 func (s *Store) Finished(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := s.pool.Query(ctx, finishedSQL, ids)
+	rows, err := s.pool.Query(ctx, finishedSQL, uuidArray(ids))
 	if err != nil {
 		return nil, s.wrap(ctx, "read finished tasks", err)
 	}

@@ -46,8 +46,8 @@ func (s *Store) Renew(ctx context.Context, lease time.Duration, items []tasks.As
 		pool: s.renewals(), free: renewFreeSQL, held: renewHeldSQL, wait: renewLockWait,
 		args: func(part []int) []any {
 			return []any{
-				column(items, part, func(a *tasks.Assignment) uuid.UUID { return a.TaskID }),
-				column(items, part, func(a *tasks.Assignment) string { return workspace(a.Workspace) }),
+				uuids(items, part, func(a *tasks.Assignment) uuid.UUID { return a.TaskID }),
+				texts(items, part, func(a *tasks.Assignment) string { return workspace(a.Workspace) }),
 				column(items, part, func(a *tasks.Assignment) int64 { return a.Version }),
 				lease.Microseconds(),
 			}

@@ -169,21 +169,21 @@ func settleRounds(items []tasks.Settlement) [][]int {
 func settleArgs(items []tasks.Settlement, part []int) []any {
 	type item = tasks.Settlement
 	return []any{
-		column(items, part, func(s *item) uuid.UUID { return s.TaskID }),
-		column(items, part, func(s *item) string { return workspace(s.Workspace) }),
+		uuids(items, part, func(s *item) uuid.UUID { return s.TaskID }),
+		texts(items, part, func(s *item) string { return workspace(s.Workspace) }),
 		column(items, part, func(s *item) int64 { return s.Version }),
-		column(items, part, func(s *item) string { return string(s.Outcome) }),
-		column(items, part, func(s *item) uuid.UUID { return s.Candidate.ReplyID }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Candidate.Text) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Candidate.Model) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Candidate.FinishReason) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Failure.Class) }),
-		column(items, part, func(s *item) string { return tasks.Cut(s.Failure.Message, tasks.MaxFailureText) }),
+		texts(items, part, func(s *item) string { return string(s.Outcome) }),
+		uuids(items, part, func(s *item) uuid.UUID { return s.Candidate.ReplyID }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Candidate.Text) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Candidate.Model) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Candidate.FinishReason) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Failure.Class) }),
+		texts(items, part, func(s *item) string { return tasks.Cut(s.Failure.Message, tasks.MaxFailureText) }),
 		column(items, part, func(s *item) int64 { return max(0, s.RetryAfter.Microseconds()) }),
 		column(items, part, func(s *item) bool { return s.Handoff }),
 		column(items, part, func(s *item) int32 { return int32(min(max(0, s.Call.WireRequests), math.MaxInt32)) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Call.ProviderRequestID) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Call.Model) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Call.ProviderRequestID) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Call.Model) }),
 		column(items, part, func(s *item) *int64 { return s.Call.InputTokens }),
 		column(items, part, func(s *item) *int64 { return s.Call.OutputTokens }),
 		column(items, part, func(s *item) *int64 { return s.Call.PicoUSD }),
@@ -201,8 +201,8 @@ func (s *Store) statuses(ctx context.Context, items []tasks.Settlement, bad []in
 		return nil
 	}
 	rows, err := s.pool.Query(ctx, statusesSQL,
-		column(items, bad, func(s *tasks.Settlement) uuid.UUID { return s.TaskID }),
-		column(items, bad, func(s *tasks.Settlement) string { return workspace(s.Workspace) }))
+		uuids(items, bad, func(s *tasks.Settlement) uuid.UUID { return s.TaskID }),
+		texts(items, bad, func(s *tasks.Settlement) string { return workspace(s.Workspace) }))
 	if err != nil {
 		return err
 	}

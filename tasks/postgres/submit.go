@@ -211,11 +211,11 @@ func bind(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, fir
 	batch.Queue(`begin`)
 	batch.Queue(lockWaitSQL, milliseconds(submitLockWait))
 	batch.Queue(bindSQL,
-		column(items, first, func(s *item) string { return s.Workspace }),
-		column(items, first, func(s *item) string { return s.Operation }),
-		column(items, first, func(s *item) string { return s.Key }),
+		texts(items, first, func(s *item) string { return s.Workspace }),
+		texts(items, first, func(s *item) string { return s.Operation }),
+		texts(items, first, func(s *item) string { return s.Key }),
 		column(items, first, func(s *item) []byte { return s.Fingerprint[:] }),
-		column(items, first, func(s *item) uuid.UUID { return s.TaskID }),
+		uuids(items, first, func(s *item) uuid.UUID { return s.TaskID }),
 		column(items, first, func(s *item) int64 { return s.Retention.Microseconds() }),
 	).Query(func(rows pgx.Rows) error {
 		var k key
@@ -242,9 +242,9 @@ func regenerable(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submissi
 	}
 	var found int
 	err := conn.QueryRow(ctx, messagesSQL,
-		column(items, anew, func(s *item) uuid.UUID { return s.MessageID }),
-		column(items, anew, func(s *item) string { return s.Workspace }),
-		column(items, anew, func(s *item) string { return s.Conversation }),
+		uuids(items, anew, func(s *item) uuid.UUID { return s.MessageID }),
+		texts(items, anew, func(s *item) string { return s.Workspace }),
+		texts(items, anew, func(s *item) string { return s.Conversation }),
 	).Scan(&found)
 	if err == nil && found < len(anew) {
 		err = errNoMessage
@@ -272,9 +272,9 @@ func (s *Store) bound(ctx context.Context, items []tasks.Submission, taken []int
 	type item = tasks.Submission
 	keys := func(part []int) []any {
 		return []any{
-			column(items, part, func(s *item) string { return s.Workspace }),
-			column(items, part, func(s *item) string { return s.Operation }),
-			column(items, part, func(s *item) string { return s.Key }),
+			texts(items, part, func(s *item) string { return s.Workspace }),
+			texts(items, part, func(s *item) string { return s.Operation }),
+			texts(items, part, func(s *item) string { return s.Key }),
 		}
 	}
 	rows, err := s.pool.Query(ctx, boundSQL, keys(taken)...)
@@ -324,23 +324,23 @@ func (s *Store) bound(ctx context.Context, items []tasks.Submission, taken []int
 func submitArgs(items []tasks.Submission, part []int) []any {
 	type item = tasks.Submission
 	return []any{
-		column(items, part, func(s *item) uuid.UUID { return s.TaskID }),
-		column(items, part, func(s *item) string { return s.Workspace }),
-		column(items, part, func(s *item) string { return s.Conversation }),
-		column(items, part, func(s *item) uuid.UUID { return s.MessageID }),
-		column(items, part, func(s *item) string { return string(s.Kind) }),
+		uuids(items, part, func(s *item) uuid.UUID { return s.TaskID }),
+		texts(items, part, func(s *item) string { return s.Workspace }),
+		texts(items, part, func(s *item) string { return s.Conversation }),
+		uuids(items, part, func(s *item) uuid.UUID { return s.MessageID }),
+		texts(items, part, func(s *item) string { return string(s.Kind) }),
 		column(items, part, func(s *item) *uuid.UUID {
 			if s.Regenerates == uuid.Nil {
 				return nil
 			}
 			return &s.Regenerates
 		}),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Request.Content) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Request.Model) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Request.System) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Request.PromptTemplate) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Request.Document.ID) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.Request.Document.Version) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.Content) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.Model) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.System) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.PromptTemplate) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.Document.ID) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.Document.Version) }),
 		column(items, part, func(s *item) *float64 { return s.Request.Temperature }),
 		column(items, part, func(s *item) *int32 {
 			if s.Request.MaxOutputTokens == nil {
@@ -352,9 +352,9 @@ func submitArgs(items []tasks.Submission, part []int) []any {
 		column(items, part, func(s *item) int32 { return int32(s.MaxAttempts) }),
 		column(items, part, func(s *item) int32 { return int32(s.MaxInterruptions) }),
 		column(items, part, func(s *item) int64 { return s.DeadlineAfter.Microseconds() }),
-		column(items, part, func(s *item) string { return string(s.OnAmbiguous) }),
-		column(items, part, func(s *item) string { return metadata(s.Metadata) }),
-		column(items, part, func(s *item) string { return tasks.Clean(s.TraceParent) }),
+		texts(items, part, func(s *item) string { return string(s.OnAmbiguous) }),
+		texts(items, part, func(s *item) string { return metadata(s.Metadata) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.TraceParent) }),
 		column(items, part, func(s *item) int16 { return tasks.Shard(s.Workspace, s.Conversation) }),
 	}
 }

@@ -1,0 +1,246 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fencepost/fencepost/tasks/postgres/pgtest"
+)
+
+// explained are the arguments, as SQL, with which each statement of the package is explained. A statement that is not
+// here fails the test, and so does one here that the package no longer has. i(n) is the id of the n-th task; the last
+// thousand are queued, the thousand before running.
+var explained = map[string]string{
+	"claimFreeSQL":  `ARRAY[i(999990), i(5), i(500000)], '{w1,w5,w0}', 'worker', 20000000, 60000000, 'sim'`,
+	"claimHeldSQL":  `ARRAY[i(999990), i(5), i(500000)], '{w1,w5,w0}', 'worker', 20000000, 60000000, 'sim'`,
+	"renewFreeSQL":  `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', 20000000`,
+	"renewHeldSQL":  `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', 20000000`,
+	"settleFreeSQL": settleExample,
+	"settleHeldSQL": settleExample,
+	"statusesSQL":   `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)]`,
+	"cancelSQL":     `w(998990), i(998990)`,
+	"bindSQL":       `'{w1,w2}', '{message,message}', '{"key 5","key new"}', '{"\\x00","\\x01"}', ARRAY[i(-1), i(-2)], '{1000000,1000000}'`,
+	"storeSQL": `ARRAY[i(-1), i(-2)], '{w1,w2}', '{c,c}', ARRAY[i(-1), i(-2)], '{reply,reply}', '{null,null}', '{text,text}', '{m,m}', '{s,s}',
+		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}'`,
+	"messagesSQL":         `ARRAY[i(5), i(6)], ARRAY[w(5), w(6)], '{c5,c6}'`,
+	"boundSQL":            `'{w5,w2}', '{message,message}', '{"key 5","key new"}'`,
+	"expireSQL":           `'{w5,w2}', '{message,message}', '{"key 5","key new"}'`,
+	"taskSQL":             `w(500000), i(500000)`,
+	"allPageSQL":          `i(900000), 100, '', ''`,
+	"workspacePageSQL":    `i(900000), 100, '', 'w5'`,
+	"conversationPageSQL": `i(900000), 100, '', 'w5', 'c5'`,
+	"unfinishedPageSQL":   `'ffffffff-ffff-ffff-ffff-ffffffffffff', 100, 'running', '', ''`,
+	"finishedSQL":         `ARRAY[i(5), i(998990), i(-1)]`,
+	"attemptsSQL":         `w(500000), i(500000)`,
+	"conversationSQL":     `'w5', 'c5', 0, 100`,
+	"createKeySQL":        `i(1), 'w1', 'name', '\x01'`,
+	"keyByHashSQL":        `'\x01'`,
+	"listKeysSQL":         `'w1'`,
+	"listAllKeysSQL":      ``,
+	"revokeKeySQL":        `i(1)`,
+	"lockWaitSQL":         `'2s'`,
+	"registerDispatcher":  `'me', '5s'`,
+	"acquireShards":       `'me', '5s'`,
+	"resignDispatcher":    `'me'`,
+	"readHandoffs":        `'{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}', array_fill(0::bigint, '{16}'), 100`,
+	"deleteHandoffs":      `'{0,1,2}', '{16,17,18}'`,
+	"dueHandoffs":         `100`,
+	"promoteHandoffs":     `ARRAY[i(999990), i(999991)], '{0,1}'`,
+	"pendingHandoffs":     `10001`,
+	"notify":              `'{fencepost_handoffs}'`,
+}
+
+const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], ARRAY[w(998990), w(998991), w(998992), w(998993), w(5)], '{1,1,1,1,1}',
+	'{complete,retry,fail,release,complete}', ARRAY[i(-1), i(-2), i(-3), i(-4), i(-5)], '{a,a,a,a,a}', '{m,m,m,m,m}', '{stop,"","","",""}',
+	'{"",overloaded,permanent,"",""}', '{"",a,b,"",""}', '{0,1000,0,0,0}', '{f,t,f,f,f}', '{1,1,1,0,1}', '{"","","","",""}', '{m,m,m,"",m}',
+	'{1,1,1,null,1}', '{1,1,1,null,1}', '{null,1,1,null,1}'`
+
+const (
+	filled = 1_000_000
+	// maxPages bounds what one run of a statement touches, in pages of 8 KiB: enough for a thousand look-ups, less than any
+	// of the big tables or their indexes. Postgres cannot hide a scan from it, as it can behind the name of an index.
+	maxPages = 6000
+)
+
+// The big tables. Of a million tasks, the last 2,000 are not finished. A conversation has twenty messages.
+var fill = []string{
+	`create function i(n bigint) returns uuid immutable language sql as $$ select lpad(to_hex(n + 4294967296), 32, '0')::uuid $$`,
+	`create function w(n bigint) returns text immutable language sql as $$ select 'w' || n % 50 $$`,
+	`insert into reply_tasks (id, workspace, conversation, message_id, kind, status, assignment_version, lease_until, worker, attempts,
+		max_attempts, max_interruptions, on_ambiguous, accepted_at, available_at, deadline, finished_at)
+	select i(n), w(n), 'c' || n % 50000, i(n), 'reply', s, (s <> 'queued')::int, case s when 'running' then now() + '1h' end, 'worker',
+		(s <> 'queued')::int, 3, 3, 'retry', now() - '1h'::interval, now() - '1h'::interval, now() + '1d', case s when 'completed' then now() end
+	from (select n, case when n > $1 - 1000 then 'queued' when n > $1 - 2000 then 'running' else 'completed' end as s from generate_series(1, $1::bigint) n) x`,
+	`insert into messages (id, workspace, conversation, content, created_at)
+	select i(n), w(n), 'c' || n % 50000, 'hello', now() from generate_series(1, $1::bigint) n`,
+	`insert into task_requests select i(n), 'model', '', '', '', '', null, null, '{}', '' from generate_series(1, $1::bigint) n`,
+	`insert into replies select i(n), i(n), i(n), 'hello', 'model', 'stop', 1, now() from generate_series(1, $1::bigint - 2000) n`,
+	`insert into attempts (task_id, assignment_version, attempt, worker, provider, model, started_at)
+	select i(n), 1, 1, 'worker', 'sim', 'model', now() from generate_series(1, $1::bigint - 1000) n`,
+	`insert into submissions select w(n), 'message', 'key ' || n, '\x00', i(n), now(), now() + '1d' from generate_series(1, $1::bigint) n`,
+	`insert into handoffs (shard, task_id, workspace, conversation, trace_parent, accepted_at, created_at)
+	select n % 16, i(n), w(n), 'c' || n % 50000, '', now(), now() from generate_series(1, $1::bigint / 4) n`,
+	`insert into delayed_handoffs select i(n), w(n), now() + '1h' from generate_series(1, $1::bigint / 4) n`,
+}
+
+var bigTables = []string{"reply_tasks", "messages", "task_requests", "replies", "attempts", "submissions", "handoffs", "delayed_handoffs"}
+
+// TestPlans fills a database with a million tasks and runs every statement of the package on it, planned once for all
+// arguments as the store's own sessions do, and planned for these arguments as behind a pooler.
+func TestPlans(t *testing.T) {
+	statements := statementsOf(t, ".")
+	if a, b := slices.Sorted(maps.Keys(statements)), slices.Sorted(maps.Keys(explained)); !slices.Equal(a, b) {
+		t.Fatalf("statements of the package:\n%q\nexplained here:\n%q", a, b)
+	}
+	conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	for _, table := range bigTables {
+		exec(`alter table ` + table + ` set unlogged`)
+	}
+	exec(`set work_mem = '256MB'`)
+	for _, sql := range fill {
+		exec(strings.ReplaceAll(sql, "$1", strconv.Itoa(filled)))
+	}
+	exec(`vacuum analyze`)
+	exec(`reset work_mem`)
+	for _, session := range []struct{ name, set string }{
+		{"store", `set plan_cache_mode = force_generic_plan; set enable_seqscan = off`},
+		{"pooler", `set plan_cache_mode = force_custom_plan; set enable_seqscan = on`},
+	} {
+		t.Run(session.name, func(t *testing.T) {
+			exec(session.set)
+			for name, sql := range statements {
+				t.Run(name, func(t *testing.T) { explain(t, conn, sql, explained[name]) })
+			}
+		})
+	}
+}
+
+func explain(t *testing.T, conn *pgx.Conn, sql, args string) {
+	execute := "p"
+	if args != "" {
+		execute += "(" + args + ")"
+	}
+	var plans string
+	err := func() error {
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		for _, s := range []string{"deallocate all", "prepare p as " + sql} {
+			if _, err := tx.Exec(t.Context(), s, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+		}
+		return tx.QueryRow(t.Context(), "explain (analyze, buffers, format json) execute "+execute, pgx.QueryExecModeSimpleProtocol).Scan(&plans)
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct{ Plan map[string]any }
+	if err := json.Unmarshal([]byte(plans), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list {
+		walk(p.Plan, func(node map[string]any) {
+			table, _ := node["Relation Name"].(string)
+			if node["Node Type"] == "Seq Scan" && slices.Contains(bigTables, table) {
+				t.Errorf("scans the whole of %s:\n%s", table, plans)
+			}
+		})
+		pages := p.Plan["Shared Hit Blocks"].(float64) + p.Plan["Shared Read Blocks"].(float64)
+		if pages > maxPages {
+			t.Errorf("touches %.0f pages, more than %d:\n%s", pages, maxPages, plans)
+		}
+	}
+}
+
+func walk(node map[string]any, do func(map[string]any)) {
+	do(node)
+	children, _ := node["Plans"].([]any)
+	for _, child := range children {
+		walk(child.(map[string]any), do)
+	}
+}
+
+var isStatement = regexp.MustCompile(`(?is)^\s*(select|with|insert|update|delete)\s`)
+
+// statementsOf are the package's constants that are SQL, by name, without those that are only parts of others.
+func statementsOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	values := make(map[string]ast.Expr)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok {
+				for i, v := range spec.Values {
+					values[spec.Names[i].Name] = v
+				}
+			}
+			return true
+		})
+	}
+	parts := make(map[string]bool)
+	statements := make(map[string]string)
+	for name, expr := range values {
+		if sql, err := evaluate(expr, values, parts); err == nil && isStatement.MatchString(sql) {
+			statements[name] = sql
+		}
+	}
+	maps.DeleteFunc(statements, func(name, _ string) bool { return parts[name] })
+	return statements
+}
+
+// evaluate is the string of a constant expression.
+func evaluate(expr ast.Expr, values map[string]ast.Expr, parts map[string]bool) (string, error) {
+	switch e := expr.(type) {
+	case *ast.BasicLit:
+		return strconv.Unquote(e.Value)
+	case *ast.Ident:
+		parts[e.Name] = true
+		if v, ok := values[e.Name]; ok {
+			return evaluate(v, values, parts)
+		}
+	case *ast.BinaryExpr:
+		x, errx := evaluate(e.X, values, parts)
+		y, erry := evaluate(e.Y, values, parts)
+		if errx == nil && erry == nil {
+			return x + y, nil
+		}
+	}
+	return "", fmt.Errorf("%T: %w", expr, fs.ErrInvalid)
+}
