@@ -66,7 +66,7 @@ func newHarness(t *testing.T) storetest.Harness {
 				s.mu.Unlock()
 			}
 		},
-		Runs:    300,
+		Runs:    600,
 		LoseAck: func() { lose.Store(true) },
 		Handoffs: func() []tasks.Handoff {
 			var marks []tasks.Mark

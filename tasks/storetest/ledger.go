@@ -33,8 +33,10 @@ var ledgerTests = []test{
 		} {
 			s, w := k.started()
 			lose(s)
-			for range 2 { // and a repeat of it changes nothing
-				if out := k.settleAll(complete(w, "late"))[0]; out.Verdict == tasks.VerdictAccepted {
+			late, again := complete(w, "late"), complete(w, "late again")
+			again.Call = tasks.Call{WireRequests: 2, PicoUSD: ptr[int64](99)} // what has ended stays as it is
+			for _, item := range []tasks.Settlement{late, again} {
+				if out := k.settleAll(item)[0]; out.Verdict == tasks.VerdictAccepted {
 					k.Fatalf("%s: %+v", name, out)
 				}
 			}

@@ -23,6 +23,7 @@ type machine struct {
 	m    model
 	run  string // makes the keys of this run its own: all runs share one store
 	last map[uuid.UUID]tasks.Task
+	seen map[string]int // decisions and verdicts, over all runs
 	// touched are the tasks of which the next check reads the ledger too.
 	touched map[*modelTask]bool
 }
@@ -40,44 +41,62 @@ func runMachine(t *testing.T, h Harness) {
 		}
 		t.Cleanup(func() { _ = runs.Value.Set(runs.DefValue) })
 	}
+	seen := make(map[string]int)
 	rapid.Check(t, func(rt *rapid.T) {
 		x := &machine{
 			kit: &kit{tb: rt, Harness: h, ctx: t.Context()}, T: rt,
-			run: newID().String(), last: make(map[uuid.UUID]tasks.Task), touched: make(map[*modelTask]bool),
+			run: newID().String(), last: make(map[uuid.UUID]tasks.Task), seen: seen, touched: make(map[*modelTask]bool),
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"submit":  x.submitStep,
-			"claim":   x.claimStep,
-			"claim2":  x.claimStep,
-			"renew":   x.renewStep,
-			"settle":  x.settleStep,
-			"settle2": x.settleStep,
-			"cancel":  x.cancelStep,
-			"advance": x.advanceStep,
-			"":        x.check,
+			"submit": x.submitStep, "submit again": x.submitStep,
+			"claim": x.claimStep, "claim again": x.claimStep, "claim more": x.claimStep,
+			"settle": x.settleStep, "settle again": x.settleStep, "settle more": x.settleStep,
+			"renew": x.renewStep, "cancel": x.cancelStep, "advance": x.advanceStep, "": x.check,
 		})
 	})
+	// A machine that never gets anywhere proves nothing. Few runs may miss what is rare.
+	for _, answer := range []string{
+		"claimed", "finished", "leased", "not_due", "handed_off",
+		"accepted", "lease_expired", "taken_over", "cancelled", "terminal", "deadline",
+	} {
+		if h.Runs >= 200 && seen[answer] == 0 && !t.Failed() {
+			t.Errorf("no run came to %q: %v", answer, seen)
+		}
+	}
+	t.Logf("answers: %v", seen)
 }
 
-// some draws up to n of a list, repeats included.
-func some[V any](rt *rapid.T, list []V, n int) []V {
+// some draws up to n of a list, repeats included, and mostly of those that are alive: the dead soon outnumber them.
+func some[V any](rt *rapid.T, list []V, n int, alive func(V) bool) []V {
 	if len(list) == 0 {
 		rt.Skip("nothing there")
 	}
-	return rapid.SliceOfN(rapid.SampledFrom(list), 1, n).Draw(rt, "some")
+	var living []V
+	for _, v := range list {
+		if alive(v) {
+			living = append(living, v)
+		}
+	}
+	one := rapid.SampledFrom(list)
+	if len(living) > 0 {
+		one = rapid.OneOf(rapid.SampledFrom(living), rapid.SampledFrom(living), rapid.SampledFrom(living), one)
+	}
+	return rapid.SliceOfN(one, 1, n).Draw(rt, "some")
 }
+
+func (t *modelTask) alive() bool { return !t.status.Terminal() }
 
 func (x *machine) submitStep(rt *rapid.T) {
 	var items []tasks.Submission
 	for range rapid.IntRange(1, 3).Draw(rt, "items") {
-		key := rapid.IntRange(0, 5).Draw(rt, "key")
+		key := rapid.IntRange(0, 19).Draw(rt, "key")
 		items = append(items, submission(func(s *tasks.Submission) {
 			s.Key, s.Retention = fmt.Sprintf("%s %d", x.run, key), 1000*deadline
 			s.Conversation = x.conversation(key % conversations)
 			s.Request.Content = rapid.SampledFrom([]string{"one", "one", "other"}).Draw(rt, "content")
 			s.MaxAttempts = 1 + key%4
-			s.MaxInterruptions = key % 3
-			if key%2 == 0 {
+			s.MaxInterruptions = key % 5
+			if key%3 == 0 {
 				s.DeadlineAfter = shortDeadline
 			}
 		}))
@@ -103,7 +122,7 @@ func (x *machine) submitStep(rt *rapid.T) {
 }
 
 func (x *machine) claimStep(rt *rapid.T) {
-	items := some(rt, x.m.tasks, 4)
+	items := some(rt, x.m.tasks, 4, (*modelTask).alive)
 	var refs []tasks.Ref
 	for _, t := range items {
 		refs = append(refs, ref(t.Submission))
@@ -111,6 +130,7 @@ func (x *machine) claimStep(rt *rapid.T) {
 	for i, got := range x.claimAll(claimer(), refs...) {
 		t := items[i]
 		x.touched[t] = true
+		x.seen[string(got.Decision)]++
 		want, wait := x.m.claim(t)
 		if got.Decision != want || got.Status != t.status {
 			x.kit.Fatalf("claim: %s of a %s task, want %s of a %s one", got.Decision, got.Status, want, t.status)
@@ -127,7 +147,7 @@ func (x *machine) claimStep(rt *rapid.T) {
 }
 
 func (x *machine) renewStep(rt *rapid.T) {
-	items := some(rt, x.m.works, 4)
+	items := some(rt, x.m.works, 4, x.m.holds)
 	var assignments []tasks.Assignment
 	for _, w := range items {
 		assignments = append(assignments, w.work.Assignment)
@@ -149,14 +169,14 @@ func (x *machine) settleStep(rt *rapid.T) {
 	var works []*modelWork
 	var items []tasks.Settlement
 	seen := make(map[*modelTask]bool)
-	for _, w := range some(rt, x.m.works, 4) {
+	for _, w := range some(rt, x.m.works, 4, x.m.holds) {
 		if seen[w.task] { // what a batch decides of one task twice has no order
 			continue
 		}
 		seen[w.task], x.touched[w.task] = true, true
 		outcomes := []tasks.Settlement{
-			w.done, w.done, complete(w.work, "a second reply"), fail(w.work), release(w.work),
-			retry(w.work, rapid.SampledFrom(retryAfter).Draw(rt, "retry after")),
+			w.done, complete(w.work, "a second reply"), fail(w.work), release(w.work),
+			retry(w.work, retryAfter[0]), retry(w.work, retryAfter[1]), retry(w.work, retryAfter[2]),
 		}
 		s := rapid.SampledFrom(outcomes).Draw(rt, "settle")
 		// Only a complete and a release can be told from a first one by what they bring; the others are repeated elsewhere.
@@ -168,6 +188,7 @@ func (x *machine) settleStep(rt *rapid.T) {
 		works, items = append(works, w), append(items, s)
 	}
 	for i, got := range x.settleAll(items...) {
+		x.seen[string(got.Verdict)]++
 		if want := x.m.settle(works[i], items[i]); got.Verdict != want || got.Status != works[i].task.status {
 			x.kit.Fatalf("settle %s of version %d: %+v, want %s and a %s task", items[i].Outcome, items[i].Version, got, want, works[i].task.status)
 		}
@@ -175,7 +196,7 @@ func (x *machine) settleStep(rt *rapid.T) {
 }
 
 func (x *machine) cancelStep(rt *rapid.T) {
-	t := some(rt, x.m.tasks, 1)[0]
+	t := some(rt, x.m.tasks, 1, (*modelTask).alive)[0]
 	changes := !t.status.Terminal()
 	if changes {
 		t.status = tasks.StatusCancelled

@@ -19,7 +19,7 @@ type model struct {
 
 const (
 	tick          = 25 * time.Minute // against a lease and a park of 60 minutes
-	shortDeadline = 310 * time.Minute
+	shortDeadline = 35 * time.Minute
 )
 
 var retryAfter = []time.Duration{0, 40 * time.Minute, 65 * time.Minute}
