@@ -11,11 +11,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/fencepost/fencepost/consumer"
 	"github.com/fencepost/fencepost/migrations"
-	"github.com/fencepost/fencepost/offsets/kafka"
 	"github.com/fencepost/fencepost/tasks/httpapi"
 	"github.com/fencepost/fencepost/tasks/outbox"
 	"github.com/fencepost/fencepost/tasks/postgres"
@@ -31,7 +29,6 @@ type Node struct {
 
 	store *postgres.Store
 	hints *postgres.Hints
-	admin *kgo.Client // for looking at the brokers
 
 	api        *httpapi.Server
 	dispatcher *outbox.Dispatcher
@@ -71,7 +68,7 @@ func Start(ctx context.Context, config Config) (_ *Node, err error) {
 	}
 	defer func() {
 		if err != nil {
-			n.stop()
+			n.Stop()
 		}
 	}()
 	n.registry = prometheus.NewRegistry()
@@ -93,17 +90,17 @@ func Start(ctx context.Context, config Config) (_ *Node, err error) {
 		return nil, err
 	}
 	if config.usesKafka() {
-		if n.admin, err = config.awaitKafka(ctx); err != nil {
+		if err := config.awaitKafka(ctx); err != nil {
 			return nil, err
 		}
 	}
-	for _, make := range []struct {
+	for _, part := range []struct {
 		role  Role
 		build func() error
 	}{{API, n.buildAPI}, {Dispatcher, n.buildDispatcher}, {Worker, n.buildWorker}} {
-		if config.has(make.role) {
-			if err := make.build(); err != nil {
-				return nil, fmt.Errorf("%s: %w", make.role, err)
+		if config.has(part.role) {
+			if err := part.build(); err != nil {
+				return nil, fmt.Errorf("%s: %w", part.role, err)
 			}
 		}
 	}
@@ -140,86 +137,6 @@ func (n *Node) openStore(ctx context.Context) error {
 	return nil
 }
 
-func (n *Node) buildAPI() (err error) {
-	n.api, err = httpapi.New(httpapi.Config{
-		Store: n.store, Keys: n.store, Defaults: n.config.Defaults,
-		Logger: n.config.Logger, Registerer: n.registry,
-		OnSubmitted: func() {
-			if n.dispatcher != nil {
-				n.dispatcher.Wake()
-			}
-			// The shards are shared out: the dispatcher of another process may be the one to wake.
-			n.hints.Notify(postgres.ChannelHandoffs)
-		},
-	})
-	return err
-}
-
-func (n *Node) buildDispatcher() error {
-	opts, err := n.config.Kafka.Options("dispatcher", n.registry, n.config.Logger)
-	if err != nil {
-		return err
-	}
-	n.dispatcher, err = outbox.New(outbox.Config{
-		Store: postgres.NewOutbox(n.store.Pool()), Kafka: opts, Topic: n.config.Kafka.Topic, Owner: n.name,
-		Logger: n.config.Logger, Registerer: n.registry,
-	})
-	if err != nil {
-		return err
-	}
-	n.ready.add("dispatcher", func(context.Context) error { return n.dispatcher.Ready() })
-	return nil
-}
-
-func (n *Node) buildWorker() error {
-	config := n.config.Consumer
-	var err error
-	if config.Kafka, err = n.config.Kafka.Options("worker", n.registry, n.config.Logger); err != nil {
-		return err
-	}
-	config.Topic, config.Group, config.Worker = n.config.Kafka.Topic, n.config.Kafka.Group, n.name
-	config.Logger, config.Registerer = n.config.Logger, n.registry
-	config.OnFinished = func() {
-		if n.api != nil {
-			n.api.Wake()
-		}
-		// Other processes' APIs have waiters of the same tasks.
-		n.hints.Notify(postgres.ChannelFinished)
-	}
-	positions := kafka.New(kafka.Config{Group: config.Group, Logger: n.config.Logger})
-	if n.worker, err = consumer.New(config, n.store, n.config.Provider, positions); err != nil {
-		return err
-	}
-	n.ready.add("worker", func(context.Context) error { return n.worker.Ready() })
-	return nil
-}
-
-// beginRoles starts what was built. The order of n.services is the order of the stop.
-func (n *Node) beginRoles() {
-	if n.api != nil {
-		batcher := n.begin("api batcher", n.api.Run)
-		server := newServer(n.api.Handler(), n.config.Logger)
-		server.RegisterOnShutdown(n.api.Drain)
-		listening := n.begin("api", func(ctx context.Context) error {
-			return serve(ctx, server, n.apiListener, n.config.DrainTimeout)
-		})
-		listens := n.begin("api hints", func(ctx context.Context) error {
-			return n.hints.Listen(ctx, postgres.ChannelFinished, n.api.Wake)
-		})
-		n.services = append(n.services, listening, batcher, listens)
-	}
-	if n.dispatcher != nil {
-		listens := n.begin("dispatcher hints", func(ctx context.Context) error {
-			return n.hints.Listen(ctx, postgres.ChannelHandoffs, n.dispatcher.Wake)
-		})
-		n.services = append(n.services, n.begin("dispatcher", n.dispatcher.Run), listens)
-	}
-	if n.worker != nil {
-		n.services = append(n.services, n.begin("worker", n.worker.Run))
-	}
-	n.services = append(n.services, n.begin("hints", n.hints.Run))
-}
-
 // begin starts a goroutine of the node. One that ends before it is told to ends the node.
 func (n *Node) begin(name string, run func(context.Context) error) *service {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -251,12 +168,12 @@ func (n *Node) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-n.failed:
 	}
-	n.stop()
+	n.Stop()
 	return err
 }
 
-// stop ends what was begun. The worker drains while the API does: who waits there still gets the answers that come.
-func (n *Node) stop() {
+// Stop ends what was begun, once. The worker begins to drain while the API ends its open requests.
+func (n *Node) Stop() {
 	n.ready.set("stopping")
 	for _, s := range n.services {
 		if s.name == "worker" {
@@ -265,9 +182,6 @@ func (n *Node) stop() {
 	}
 	for _, s := range n.services {
 		s.stop()
-	}
-	if n.admin != nil {
-		n.admin.Close()
 	}
 	if n.store != nil {
 		n.store.Close()

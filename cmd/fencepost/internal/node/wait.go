@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/fencepost/fencepost/migrations"
 	"github.com/fencepost/fencepost/tasks"
@@ -51,19 +50,15 @@ func (c Config) await(ctx context.Context, what string, try func(context.Context
 	}
 }
 
-// awaitKafka waits for the brokers and checks the topics. The client stays open for looking at the brokers later.
-func (c Config) awaitKafka(ctx context.Context) (*kgo.Client, error) {
+// awaitKafka waits for the brokers and checks the topics.
+func (c Config) awaitKafka(ctx context.Context) error {
 	client, err := c.Kafka.client(c.Logger)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer client.Close()
 	admin := kadm.NewClient(client)
-	err = c.awaitBrokers(ctx, func(ctx context.Context) error { return checkTopics(ctx, admin, c.Kafka) })
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	return client, nil
+	return c.awaitBrokers(ctx, func(ctx context.Context) error { return checkTopics(ctx, admin, c.Kafka) })
 }
 
 // awaitBrokers tries ask until the brokers answer it.
