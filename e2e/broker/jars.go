@@ -72,7 +72,7 @@ func fetch(ctx context.Context) (jars, error) {
 		return j, err
 	}
 	if err := part.fill(ctx); err != nil {
-		return j, fmt.Errorf("Kafka's jars: %w", err)
+		return j, fmt.Errorf("fetch Kafka's jars: %w", err)
 	}
 	return j, os.Rename(part.dir, j.dir)
 }

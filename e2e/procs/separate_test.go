@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,22 +44,12 @@ func TestSeparateProcesses(t *testing.T) {
 		name := []string{"api-1", "api-2", "dispatcher-1", "dispatcher-2", "worker-1", "worker-2", "worker-3"}[i]
 		role, _, _ := strings.Cut(name, "-")
 		n := w.Node(name, role)
-		if err := n.Start(); err != nil {
-			t.Fatal(err)
-		}
 		all = append(all, n)
 		if role == "api" {
 			apis = append(apis, n)
 		}
 	}
-	ready, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for _, n := range all {
-		if err := n.WaitReady(ready); err != nil {
-			t.Fatal(err)
-		}
-	}
-
+	run(t, all...)
 	t.Logf("all ready after %s", time.Since(began).Round(time.Millisecond))
 
 	watch := w.Watch()
@@ -75,8 +64,16 @@ func TestSeparateProcesses(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("all committed after %s", time.Since(began).Round(time.Millisecond))
-	stopAll(t, all)
+	stop(t, all...)
 	t.Logf("all stopped after %s", time.Since(began).Round(time.Millisecond))
+	kills := 0
+	for _, n := range all {
+		t.Logf("%s was killed %d times", n.Name, n.Kills())
+		kills += n.Kills()
+	}
+	if kills < 10 {
+		t.Errorf("only %d kills: this run proves little", kills)
+	}
 
 	w.checkReplies(t, client, accepted)
 	t.Logf("replies checked after %s", time.Since(began).Round(time.Millisecond))
@@ -125,85 +122,6 @@ func submitAll(t *testing.T, drawn uint64, client *Client, nodes []*Node) map[st
 		t.Fatal(err)
 	}
 	return accepted
-}
-
-// stopAll stops the nodes with SIGTERM, all at once.
-func stopAll(t *testing.T, nodes []*Node) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	var stopping sync.WaitGroup
-	var kills atomic.Int64
-	for _, n := range nodes {
-		stopping.Go(func() {
-			if code, err := n.Stop(ctx); err != nil || code != 0 {
-				t.Errorf("%s ends with code %d, %v", n.Name, code, err)
-			}
-			t.Logf("%s was killed %d times", n.Name, n.Kills())
-			kills.Add(int64(n.Kills()))
-		})
-	}
-	stopping.Wait()
-	if kills.Load() < 10 {
-		t.Errorf("only %d kills: this run proves little", kills.Load())
-	}
-}
-
-// waitFinished waits until no task is unfinished.
-func (w *World) waitFinished(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	for {
-		var unfinished int
-		if err := w.Pool.QueryRow(ctx, "select count(*) from reply_tasks where finished_at is null").Scan(&unfinished); err != nil {
-			t.Fatal(err)
-		}
-		if unfinished == 0 {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%d tasks are unfinished", unfinished)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// waitCommitted waits until the outbox is empty and the group's position is the end of every partition.
-func (w *World) waitCommitted(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	admin := kadm.NewClient(w.Kafka)
-	for {
-		var left int
-		if err := w.Pool.QueryRow(ctx, "select count(*) from handoffs").Scan(&left); err != nil {
-			t.Fatal(err)
-		}
-		ends, err := admin.ListEndOffsets(ctx, w.Topic)
-		if err != nil {
-			t.Fatal(err)
-		}
-		offsets, err := admin.FetchOffsets(ctx, w.Group)
-		if err != nil {
-			t.Fatal(err)
-		}
-		behind := map[int32]int64{}
-		ends.Each(func(end kadm.ListedOffset) {
-			if at := offsets[w.Topic][end.Partition].At; end.Offset > 0 && at != end.Offset {
-				behind[end.Partition] = end.Offset - at
-			}
-		})
-		if left == 0 && len(behind) == 0 {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%d handoffs are left, and partitions are behind by %v", left, behind)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // checkReplies: one task for each key (I6), each completed with one reply (I1, I3), which a person sees in the order
