@@ -78,7 +78,7 @@ func (c *Consumer) claimed(batch []*item, answers []tasks.Claimed, sent time.Tim
 			}
 			begin = append(begin, j)
 		case tasks.DecisionLeased:
-			c.park(it, answer.Wait, true)
+			c.park(it, min(answer.Wait, reclaim), true)
 			free++
 		case tasks.DecisionNotDue:
 			c.park(it, answer.Wait, false)

@@ -15,6 +15,9 @@ import (
 // settled then and not only when the lease would have run out.
 const recheck = 250 * time.Millisecond
 
+// reclaim is how often such a task is claimed again at the latest: its owner may hand it back long before its lease ends.
+const reclaim = 2 * time.Second
+
 type parkingHeap []*item
 
 func (h parkingHeap) Len() int           { return len(h) }

@@ -14,57 +14,68 @@ const (
 	// fatalAfter is how long a partition may answer every fetch with an error before the session begins anew: the client
 	// does not get over a recreated topic, for one, and returns its error thousands of times a second.
 	fatalAfter = 5 * time.Second
+	// forgetAfter is how long an error must not have come again to be over.
+	forgetAfter = 3 * time.Second
 )
+
+// failing is a partition whose fetches fail.
+type failing struct{ since, last time.Time }
 
 // poll receives records until the session ends. It never works on them, so that no work can hold up a rebalance.
 func (s *session) poll() {
-	c := s.c
 	pause := backoff{base: 50 * time.Millisecond, max: time.Second}
-	var failing time.Time
+	failed := map[partitionKey]failing{}
 	for s.ctx.Err() == nil {
 		fetches := s.client.PollRecords(s.ctx, maxPoll)
 		if fetches.IsClientClosed() {
 			s.end(kgo.ErrClientClosed)
 			return
 		}
-		if err := s.pollErrors(fetches); err != nil {
-			if failing.IsZero() {
-				failing = time.Now()
-				c.log.Error("fetching fails", "error", err)
-			}
-			if time.Since(failing) > fatalAfter {
-				s.end(err)
-				return
-			}
-			sleep(s.ctx, pause.next())
-		} else if fetches.NumRecords() > 0 {
-			failing = time.Time{}
-			pause.reset()
-		}
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			if len(p.Records) > 0 {
+				delete(failed, partitionKey{p.Topic, p.Partition})
+			}
 			s.receive(p)
 		})
+		if s.pollErrors(fetches, failed) {
+			sleep(s.ctx, pause.next())
+		} else {
+			pause.reset()
+		}
 	}
 }
 
-// pollErrors logs what is worth knowing and returns an error that stands in the way of fetching.
-func (s *session) pollErrors(fetches kgo.Fetches) error {
-	var fatal error
+// pollErrors logs what is worth knowing, reports whether a partition cannot be fetched now, and ends the session when
+// one has not been for too long.
+func (s *session) pollErrors(fetches kgo.Fetches, failed map[partitionKey]failing) (any bool) {
 	fetches.EachError(func(topic string, partition int32, err error) {
 		var loss *kgo.ErrDataLoss
 		var group *kgo.ErrGroupSession
 		switch {
 		case s.ctx.Err() != nil:
+			return
 		case errors.As(err, &loss):
 			s.c.log.Error("records were lost before they were read", "topic", topic, "partition", partition,
 				"consumed_to", loss.ConsumedTo, "reset_to", loss.ResetTo)
+			return
 		case errors.As(err, &group):
 			s.c.log.Warn("group session ended", "error", err)
-		default:
-			fatal = err
+			return
+		}
+		any = true
+		key, now := partitionKey{topic, partition}, time.Now()
+		f := failed[key]
+		if now.Sub(f.last) > forgetAfter {
+			f.since = now
+			s.c.log.Error("fetching fails", "topic", topic, "partition", partition, "error", err)
+		}
+		f.last = now
+		failed[key] = f
+		if now.Sub(f.since) > fatalAfter {
+			s.end(err)
 		}
 	})
-	return fatal
+	return any
 }
 
 // receive registers the records of one partition's fetch and queues them.
