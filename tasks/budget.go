@@ -37,11 +37,11 @@ func (p RetryPolicy) Delay(n int, floor time.Duration, random func() float64) ti
 	if ceiling <= 0 {
 		ceiling = time.Minute
 	}
-	// Double step by step and stop at the ceiling: a shift by a large n would overflow into the past and retry hot.
-	wait := base
+	// Double step by step and stop at the ceiling: a shift by a large n, or one doubling too many, would overflow into the
+	// past and retry hot.
+	wait := min(base, ceiling)
 	for i := 1; i < n && wait < ceiling; i++ {
-		wait *= 2
+		wait += min(wait, ceiling-wait)
 	}
-	wait = min(wait, ceiling)
 	return max(time.Duration(random()*float64(wait)), floor)
 }

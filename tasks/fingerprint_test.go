@@ -2,11 +2,15 @@ package tasks
 
 import (
 	"encoding/hex"
+	"reflect"
 	"testing"
+	"testing/quick"
+	"time"
 
 	"github.com/google/uuid"
 )
 
+// fingerprinted has every input of the answer set.
 func fingerprinted() Submission {
 	temperature, tokens := 0.5, 7
 	return Submission{
@@ -28,39 +32,106 @@ func TestI6_FingerprintStaysTheSame(t *testing.T) {
 	}
 }
 
-func TestI6_EveryInputIsInTheFingerprint(t *testing.T) {
-	zero, none := 0.0, 0
-	same := fingerprinted()
-	same.Workspace, same.Key, same.Metadata, same.MaxAttempts, same.TraceParent = "w", "k", map[string]string{"a": "b"}, 9, "t"
-	same.TaskID, same.MessageID = uuid.New(), uuid.New()
-	if same.ComputeFingerprint() != fingerprinted().ComputeFingerprint() {
-		t.Error("something that does not change the answer is in the fingerprint")
+// inputs changes each field that changes the answer.
+var inputs = map[string]func(*Submission){
+	"Operation":               func(s *Submission) { s.Operation += "x" },
+	"Conversation":            func(s *Submission) { s.Conversation += "x" },
+	"Kind":                    func(s *Submission) { s.Kind = KindRegenerate },
+	"Regenerates":             func(s *Submission) { s.Regenerates = uuid.UUID{2} },
+	"OnAmbiguous":             func(s *Submission) { s.OnAmbiguous = AmbiguousRetry },
+	"Request.Content":         func(s *Submission) { s.Request.Content += "x" },
+	"Request.Model":           func(s *Submission) { s.Request.Model += "x" },
+	"Request.System":          func(s *Submission) { s.Request.System += "x" },
+	"Request.PromptTemplate":  func(s *Submission) { s.Request.PromptTemplate += "x" },
+	"Request.Document":        func(s *Submission) { s.Request.Document.ID += "x" },
+	"Request.Temperature":     func(s *Submission) { t := 0.25; s.Request.Temperature = &t },
+	"Request.MaxOutputTokens": func(s *Submission) { n := 101; s.Request.MaxOutputTokens = &n },
+}
+
+// others are the fields that do not change the answer, and how each is changed.
+var others = map[string]func(*Submission){
+	"Workspace":        func(s *Submission) { s.Workspace += "x" }, // scopes the key, and so needs no place in what it is compared with
+	"Key":              func(s *Submission) { s.Key += "x" },
+	"Fingerprint":      func(s *Submission) { s.Fingerprint[0]++ },
+	"Retention":        func(s *Submission) { s.Retention++ },
+	"TaskID":           func(s *Submission) { s.TaskID[0]++ },
+	"MessageID":        func(s *Submission) { s.MessageID[0]++ },
+	"MaxAttempts":      func(s *Submission) { s.MaxAttempts++ },
+	"MaxInterruptions": func(s *Submission) { s.MaxInterruptions++ },
+	"DeadlineAfter":    func(s *Submission) { s.DeadlineAfter += time.Second },
+	"Metadata":         func(s *Submission) { s.Metadata = map[string]string{"a": "b"} },
+	"TraceParent":      func(s *Submission) { s.TraceParent += "x" },
+}
+
+func TestI6_EveryInputChangesTheFingerprint(t *testing.T) {
+	want := fingerprinted().ComputeFingerprint()
+	seen := map[[32]byte]string{want: "unchanged"}
+	for name, change := range inputs {
+		s := fingerprinted()
+		change(&s)
+		f := s.ComputeFingerprint()
+		if with, dup := seen[f]; dup {
+			t.Errorf("%s: the fingerprint is that of %s", name, with)
+		}
+		seen[f] = name
 	}
-	seen := map[[32]byte]string{fingerprinted().ComputeFingerprint(): "itself"}
 	for name, change := range map[string]func(*Submission){
-		"operation":       func(s *Submission) { s.Operation = "x" },
-		"conversation":    func(s *Submission) { s.Conversation = "x" },
-		"kind":            func(s *Submission) { s.Kind = KindRegenerate },
-		"regenerates":     func(s *Submission) { s.Regenerates = uuid.Max },
-		"content":         func(s *Submission) { s.Request.Content = "x" },
-		"moved byte":      func(s *Submission) { s.Request.Content, s.Request.Model = "him", "" },
-		"model":           func(s *Submission) { s.Request.Model = "x" },
-		"system":          func(s *Submission) { s.Request.System = "x" },
-		"prompt template": func(s *Submission) { s.Request.PromptTemplate = "x" },
-		"document":        func(s *Submission) { s.Request.Document.ID = "x" },
-		"version":         func(s *Submission) { s.Request.Document.Version = "x" },
-		"temperature 0":   func(s *Submission) { s.Request.Temperature = &zero },
-		"no temperature":  func(s *Submission) { s.Request.Temperature = nil },
-		"tokens 0":        func(s *Submission) { s.Request.MaxOutputTokens = &none },
-		"no tokens":       func(s *Submission) { s.Request.MaxOutputTokens = nil },
-		"on ambiguous":    func(s *Submission) { s.OnAmbiguous = AmbiguousRetry },
+		"Document.Version":   func(s *Submission) { s.Request.Document.Version += "x" },
+		"no Temperature":     func(s *Submission) { s.Request.Temperature = nil },
+		"no MaxOutputTokens": func(s *Submission) { s.Request.MaxOutputTokens = nil },
+		"zero Temperature":   func(s *Submission) { s.Request.Temperature = new(float64) },
 	} {
 		s := fingerprinted()
 		change(&s)
 		f := s.ComputeFingerprint()
-		if other, taken := seen[f]; taken {
-			t.Errorf("%s has the fingerprint of %s", name, other)
+		if with, dup := seen[f]; dup {
+			t.Errorf("%s: the fingerprint is that of %s", name, with)
 		}
 		seen[f] = name
+	}
+}
+
+func TestI6_NothingElseChangesTheFingerprint(t *testing.T) {
+	want := fingerprinted().ComputeFingerprint()
+	for name, change := range others {
+		s := fingerprinted()
+		change(&s)
+		if s.ComputeFingerprint() != want {
+			t.Errorf("%s changes the fingerprint", name)
+		}
+	}
+}
+
+// A new field has to be put on one of the two lists.
+func TestI6_EveryFieldIsDecided(t *testing.T) {
+	var walk func(prefix string, of reflect.Type)
+	walk = func(prefix string, of reflect.Type) {
+		for i := range of.NumField() {
+			name := prefix + of.Field(i).Name
+			if name == "Request" {
+				walk("Request.", of.Field(i).Type)
+				continue
+			}
+			if (inputs[name] == nil) == (others[name] == nil) {
+				t.Errorf("%s: is it an input of the answer?", name)
+			}
+		}
+	}
+	walk("", reflect.TypeFor[Submission]())
+}
+
+// What moves from one field into the next must not give the same fingerprint.
+func TestI6_FieldsDoNotRunIntoOneAnother(t *testing.T) {
+	differ := func(a, b, c string) bool {
+		if b == "" {
+			return true
+		}
+		one, two := fingerprinted(), fingerprinted()
+		one.Request.Content, one.Request.Model = a+b, c
+		two.Request.Content, two.Request.Model = a, b+c
+		return one.ComputeFingerprint() != two.ComputeFingerprint()
+	}
+	if err := quick.Check(differ, nil); err != nil {
+		t.Error(err)
 	}
 }
