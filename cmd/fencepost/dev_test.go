@@ -70,7 +70,13 @@ func startDev(t *testing.T, args ...string) *devProcess {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.kill()
+		// Killed, it would leave a temporary directory behind, or a Postgres that still writes into the test's own.
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.ended:
+		case <-time.After(patience):
+			p.kill()
+		}
 		if t.Failed() {
 			t.Logf("stderr of dev:\n%s", p.stderr)
 		}
