@@ -10,16 +10,16 @@ import (
 
 func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                   "",
+		"":                    "",
 		"plain \u2713 \ufffd": "plain \u2713 \ufffd",
-		"a\x00b":             "ab",
-		"\x00":               "",
-		"a\x80b":             "a\uFFFDb",
-		"\xe2\x82":           "\uFFFD", // a character that was cut
-		"\xed\xa0\x80":       "\uFFFD", // a surrogate half, which Postgres refuses too
-		"\xc0\x80":           "\uFFFD", // an overlong NUL
-		"\xe2\x00\x82":       "\uFFFD\uFFFD",
-		"line\r\n\ttab\x01":  "line\r\n\ttab\x01",
+		"a\x00b":              "ab",
+		"\x00":                "",
+		"a\x80b":              "a\uFFFDb",
+		"\xe2\x82":            "\uFFFD", // a character that was cut
+		"\xed\xa0\x80":        "\uFFFD", // a surrogate half, which Postgres refuses too
+		"\xc0\x80":            "\uFFFD", // an overlong NUL
+		"\xe2\x00\x82":        "\uFFFD\uFFFD",
+		"line\r\n\ttab\x01":   "line\r\n\ttab\x01",
 	} {
 		if got := Clean(in); got != want {
 			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
