@@ -350,6 +350,7 @@ func TestDevEndsWithItsPostgres(t *testing.T) {
 }
 
 func TestDevSecondSignalStopsAtOnce(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // an end at once leaves the temporary directory to the next start
 	p := startDev(t)
 	p.call("PUT", p.LLM+"/sim/rules", "", `[{"do":"hang"}]`)
 	p.send("c", "k", "hold the drain up")

@@ -40,6 +40,7 @@ func installed(ctx context.Context) []binaries {
 		}
 		dirs = append(dirs, filepath.Dir(p))
 	}
+	// Where distributions and installers keep versions side by side.
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin", "/usr/lib/postgresql*/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*",
 		"/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin",
@@ -181,8 +182,8 @@ func unpack(scratch, repository string) error {
 	return nil
 }
 
-// publish moves the unpacked files to where they stay. Another process may have been faster, or its unpacking may have
-// been broken off by an older release; a complete folder wins over both.
+// publish moves the unpacked files to where they stay. Another process may have been faster; a folder that is there but
+// not complete was damaged by someone, and is replaced.
 func publish(unpacked, home string) error {
 	// The user that Postgres runs as must be able to read them whatever our umask is.
 	err := filepath.WalkDir(unpacked, func(path string, d fs.DirEntry, err error) error {
