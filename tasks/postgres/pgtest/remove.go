@@ -1,10 +1,15 @@
 package pgtest
 
 import (
+	"io"
 	"os/exec"
 	"strconv"
 	"syscall"
 )
+
+// lifeline is the pipe that the shell of removeAfter reads from. A pipe that nothing refers to is closed by the garbage
+// collector, and the files would go from under the running server.
+var lifeline io.WriteCloser
 
 // removeAfter leaves a shell behind that waits for the end of this process, which closes the pipe it reads from, then
 // for the server's, and removes its folder.
@@ -13,8 +18,10 @@ func removeAfter(server int, dir string) error {
 		`read -r _; n=0; while kill -0 "$1" 2>/dev/null && [ $n -lt 100 ]; do sleep 0.1; n=$((n+1)); done; rm -rf "$2"`,
 		"sh", strconv.Itoa(server), dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if _, err := cmd.StdinPipe(); err != nil {
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
 		return err
 	}
+	lifeline = pipe
 	return cmd.Start()
 }
