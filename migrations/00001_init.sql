@@ -2,7 +2,7 @@
 
 -- Reply tasks are narrow: every transition rewrites the row, so no request or response text is in it, and no index
 -- holds a column that a claim, a renewal or a retry changes. Those updates stay heap-only; only the last one, which
--- sets finished_at, touches the indexes.
+-- sets finished_at, touches the indexes. The fillfactor leaves room on a page for one new version of each of its rows.
 create table reply_tasks (
     id                 uuid        not null primary key,
     workspace          text        not null,
@@ -29,7 +29,7 @@ create table reply_tasks (
     reply_id           uuid, -- of the saved reply: what a repeated settle is compared with
     check (attempts <= max_attempts),
     check ((finished_at is not null) = (status in ('completed', 'failed', 'cancelled')))
-) with (fillfactor = 60);
+) with (fillfactor = 45);
 
 create index reply_tasks_by_workspace on reply_tasks (workspace, id);
 create index reply_tasks_by_conversation on reply_tasks (workspace, conversation, id);
@@ -95,7 +95,7 @@ create table attempts (
     output_tokens       bigint,
     picousd             bigint,
     primary key (task_id, assignment_version)
-) with (fillfactor = 60);
+) with (fillfactor = 45);
 
 -- Idempotency keys.
 create table submissions (

@@ -30,7 +30,7 @@ create table attempts (
     picousd bigint,
     constraint attempts_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'not_accepted'::text, 'failed'::text, 'unknown'::text]))),
     constraint attempts_pkey PRIMARY KEY (task_id, assignment_version)
-) with (fillfactor=60);
+) with (fillfactor=45);
 
 create table delayed_handoffs (
     task_id uuid not null,
@@ -119,7 +119,7 @@ create table reply_tasks (
     constraint reply_tasks_on_ambiguous_check CHECK ((on_ambiguous = ANY (ARRAY['retry'::text, 'stop'::text]))),
     constraint reply_tasks_pkey PRIMARY KEY (id),
     constraint reply_tasks_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
-) with (fillfactor=60, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=1);
+) with (fillfactor=45, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=1);
 CREATE INDEX reply_tasks_by_conversation ON public.reply_tasks USING btree (workspace, conversation, id);
 CREATE INDEX reply_tasks_by_workspace ON public.reply_tasks USING btree (workspace, id);
 CREATE INDEX reply_tasks_unfinished ON public.reply_tasks USING btree (id) WHERE (finished_at IS NULL);

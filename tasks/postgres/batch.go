@@ -16,6 +16,9 @@ const (
 	partItems  = 1000    // of one statement
 	partBytes  = 8 << 20 // of texts in one statement; Postgres refuses a message of 1 GiB
 	collisions = 5       // how often a statement is repeated that the server undid
+	// While several items wait for rows that somebody holds, each holds up the others: then a wait is short, and ends with
+	// the halves of the batch waiting on their own.
+	sharedRowWait = 250 * time.Millisecond
 )
 
 // parts cuts items so that one statement stays within partItems and partBytes. size is an item's weight in bytes.
@@ -125,7 +128,11 @@ func (j judged[T]) run(ctx context.Context, items []int, out []T) error {
 
 func (j judged[T]) waiting(ctx context.Context, part []int, out []T, done []bool) error {
 	return pgx.BeginFunc(ctx, j.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockWaitSQL, milliseconds(j.wait)); err != nil {
+		wait := j.wait
+		if len(part) > 1 {
+			wait = min(wait, sharedRowWait)
+		}
+		if _, err := tx.Exec(ctx, lockWaitSQL, milliseconds(wait)); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, j.held, j.args(part)...)

@@ -110,6 +110,46 @@ func BenchmarkClaimSettle(b *testing.B) {
 	}
 }
 
+// BenchmarkRawClaimSettle is the same work without the store: the two statements alone, with arguments made beforehand and
+// answers thrown away. What BenchmarkClaimSettle has less is the store's own cost.
+func BenchmarkRawClaimSettle(b *testing.B) {
+	const size = 200
+	s := benchStore(b)
+	items := benchSubmissions(0, b.N)
+	inBatches(b, b.N, 500, func(ctx context.Context, from, to int) error {
+		_, err := s.Submit(ctx, items[from:to])
+		return err
+	})
+	if _, err := s.pool.Exec(b.Context(), `vacuum analyze`); err != nil {
+		b.Fatal(err)
+	}
+	text := strings.Repeat("y", benchReply)
+	var claims, settles [][]any
+	for from := 0; from < b.N; from += size {
+		part := indexes(min(size, b.N-from))
+		batch := items[from : from+len(part)]
+		works := make([]tasks.Settlement, len(part))
+		for i := range works {
+			works[i] = complete(tasks.Work{Assignment: tasks.Assignment{TaskID: batch[i].TaskID, Workspace: "w", Version: 1}}, text)
+		}
+		claims = append(claims, []any{
+			uuids(batch, part, func(s *tasks.Submission) uuid.UUID { return s.TaskID }),
+			texts(batch, part, func(s *tasks.Submission) string { return s.Workspace }),
+			"worker", int64(20_000_000), int64(60_000_000), "sim",
+		})
+		settles = append(settles, settleArgs(works, part))
+	}
+	b.ResetTimer()
+	inBatches(b, len(claims), 1, func(ctx context.Context, n, _ int) error {
+		if _, err := s.pool.Exec(ctx, claimFreeSQL, claims[n]...); err != nil {
+			return err
+		}
+		_, err := s.pool.Exec(ctx, settleFreeSQL, settles[n]...)
+		return err
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+}
+
 // BenchmarkSubmit is what the API's batcher asks of Postgres: an operation is one submission, of 600 bytes.
 func BenchmarkSubmit(b *testing.B) {
 	for _, size := range []int{10, 50, 200} {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +16,8 @@ import (
 )
 
 const (
-	submitLockWait  = 2 * time.Second // for another submission of the same key that has not committed
+	submitLockWait  = 2 * time.Second        // for another submission of the same key that has not committed
+	sharedLockWait  = 100 * time.Millisecond // the same while other items wait along; then the item is isolated
 	submitRounds    = 3
 	rollbackTimeout = 5 * time.Second
 )
@@ -135,15 +135,15 @@ func (s *Store) store(ctx context.Context, items []tasks.Submission, part []int,
 	if err != nil {
 		return nil, err
 	}
+	slices.Sort(won)
 	for _, i := range first {
-		if !slices.Contains(won, i) { // a handful of a batch at most
+		if _, mine := slices.BinarySearch(won, i); !mine {
 			taken = append(taken, i)
 		}
 	}
 	if len(won) == 0 {
 		return taken, nil // release rolls back what is nothing
 	}
-	slices.Sort(won)
 	if err := regenerable(ctx, conn, items, won); err != nil {
 		return nil, err
 	}
@@ -163,9 +163,12 @@ func (s *Store) store(ctx context.Context, items []tasks.Submission, part []int,
 	if len(stored) != len(won) {
 		return nil, fmt.Errorf("%d of %d submissions were stored", len(stored), len(won))
 	}
-	for n, i := range won { // rows come back as they were inserted
-		out[i] = stored[n]
-		out[i].AcceptedAt, out[i].Deadline = stored[n].AcceptedAt.UTC(), stored[n].Deadline.UTC()
+	of := make(map[uuid.UUID]int, len(won))
+	for _, i := range won {
+		of[items[i].TaskID] = i
+	}
+	for _, r := range stored {
+		out[of[r.TaskID]] = tasks.Submitted{TaskID: r.TaskID, AcceptedAt: r.AcceptedAt.UTC(), Deadline: r.Deadline.UTC()}
 	}
 	return taken, nil
 }
@@ -209,7 +212,11 @@ func bind(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, fir
 	}
 	var batch pgx.Batch
 	batch.Queue(`begin`)
-	batch.Queue(lockWaitSQL, milliseconds(submitLockWait))
+	lockWait := submitLockWait
+	if len(first) > 1 {
+		lockWait = sharedLockWait
+	}
+	batch.Queue(lockWaitSQL, milliseconds(lockWait))
 	batch.Queue(bindSQL,
 		texts(items, first, func(s *item) string { return s.Workspace }),
 		texts(items, first, func(s *item) string { return s.Operation }),
@@ -319,67 +326,4 @@ func (s *Store) bound(ctx context.Context, items []tasks.Submission, taken []int
 		}
 	}
 	return open, nil
-}
-
-func submitArgs(items []tasks.Submission, part []int) []any {
-	type item = tasks.Submission
-	return []any{
-		uuids(items, part, func(s *item) uuid.UUID { return s.TaskID }),
-		texts(items, part, func(s *item) string { return s.Workspace }),
-		texts(items, part, func(s *item) string { return s.Conversation }),
-		uuids(items, part, func(s *item) uuid.UUID { return s.MessageID }),
-		texts(items, part, func(s *item) string { return string(s.Kind) }),
-		column(items, part, func(s *item) *uuid.UUID {
-			if s.Regenerates == uuid.Nil {
-				return nil
-			}
-			return &s.Regenerates
-		}),
-		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.Content) }),
-		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.Model) }),
-		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.System) }),
-		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.PromptTemplate) }),
-		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.Document.ID) }),
-		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.Document.Version) }),
-		column(items, part, func(s *item) *float64 { return s.Request.Temperature }),
-		column(items, part, func(s *item) *int32 {
-			if s.Request.MaxOutputTokens == nil {
-				return nil
-			}
-			n := int32(*s.Request.MaxOutputTokens)
-			return &n
-		}),
-		column(items, part, func(s *item) int32 { return int32(s.MaxAttempts) }),
-		column(items, part, func(s *item) int32 { return int32(s.MaxInterruptions) }),
-		column(items, part, func(s *item) int64 { return s.DeadlineAfter.Microseconds() }),
-		texts(items, part, func(s *item) string { return string(s.OnAmbiguous) }),
-		texts(items, part, func(s *item) string { return metadata(s.Metadata) }),
-		texts(items, part, func(s *item) string { return tasks.Clean(s.TraceParent) }),
-		column(items, part, func(s *item) int16 { return tasks.Shard(s.Workspace, s.Conversation) }),
-	}
-}
-
-// metadata is the JSON of cleaned names and values: jsonb refuses a NUL also when it is escaped.
-func metadata(m map[string]string) string {
-	if len(m) == 0 {
-		return "{}"
-	}
-	clean := make(map[string]string, len(m))
-	for name, value := range m {
-		clean[tasks.Clean(name)] = tasks.Clean(value)
-	}
-	b, err := json.Marshal(clean)
-	if err != nil {
-		return "{}" // not of strings
-	}
-	return string(b)
-}
-
-// submissionSize is the weight of its texts in bytes.
-func submissionSize(s *tasks.Submission) int {
-	n := len(s.Request.Content) + len(s.Request.System) + len(s.Request.PromptTemplate)
-	for name, value := range s.Metadata {
-		n += len(name) + len(value)
-	}
-	return n
 }
