@@ -19,9 +19,8 @@ import (
 // themselves, so that a mistake made in both is found all the same.
 type machine struct {
 	*kit
-	*rapid.T
 	m    model
-	run  string // makes the keys of this run its own: all runs share one store
+	run  string // in the keys and conversations of this run: many may share one store
 	last map[uuid.UUID]tasks.Task
 	seen map[string]int // decisions and verdicts, over all runs
 	// touched are the tasks of which the next check reads the ledger too.
@@ -31,20 +30,24 @@ type machine struct {
 // conversations is how many each run has.
 const conversations = 2
 
-func (x *machine) conversation(n int) string { return fmt.Sprintf("%s %d", x.run, n) }
+func (x *machine) talk(n int) string { return fmt.Sprintf("%s %d", x.run, n) }
 
-func runMachine(t *testing.T, h Harness) {
-	// Rapid takes the number of runs from its flag alone.
-	if runs := flag.Lookup("rapid.checks"); runs.Value.String() == runs.DefValue {
-		if err := runs.Value.Set(strconv.Itoa(cmp.Or(h.Runs, 20))); err != nil {
+func runMachine(t *testing.T, newHarness func(t *testing.T) Harness) {
+	h := newHarness(t)
+	checks := flag.Lookup("rapid.checks").Value // from where alone rapid takes the number of runs
+	if before := checks.String(); before == flag.Lookup("rapid.checks").DefValue {
+		if err := checks.Set(strconv.Itoa(cmp.Or(h.Runs, 20))); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = runs.Value.Set(runs.DefValue) })
+		t.Cleanup(func() { _ = checks.Set(before) })
 	}
 	seen := make(map[string]int)
 	rapid.Check(t, func(rt *rapid.T) {
+		if h.Runs > 0 {
+			h = newHarness(t)
+		}
 		x := &machine{
-			kit: &kit{tb: rt, Harness: h, ctx: t.Context()}, T: rt,
+			kit: &kit{tb: rt, Harness: h, ctx: t.Context()},
 			run: newID().String(), last: make(map[uuid.UUID]tasks.Task), seen: seen, touched: make(map[*modelTask]bool),
 		}
 		rt.Repeat(map[string]func(*rapid.T){
@@ -54,16 +57,18 @@ func runMachine(t *testing.T, h Harness) {
 			"renew": x.renewStep, "cancel": x.cancelStep, "advance": x.advanceStep, "": x.check,
 		})
 	})
-	// A machine that never gets anywhere proves nothing. Few runs may miss what is rare.
+	t.Logf("answers: %v", seen)
+	if runs, err := strconv.Atoi(checks.String()); err != nil || runs < 500 || t.Failed() {
+		return // few runs may miss what is rare
+	}
 	for _, answer := range []string{
 		"claimed", "finished", "leased", "not_due", "handed_off",
 		"accepted", "lease_expired", "taken_over", "cancelled", "terminal", "deadline",
 	} {
-		if h.Runs >= 200 && seen[answer] == 0 && !t.Failed() {
-			t.Errorf("no run came to %q: %v", answer, seen)
+		if seen[answer] == 0 { // a machine that never gets there proves nothing of it
+			t.Errorf("no run came to %q", answer)
 		}
 	}
-	t.Logf("answers: %v", seen)
 }
 
 // some draws up to n of a list, repeats included, and mostly of those that are alive: the dead soon outnumber them.
@@ -92,7 +97,7 @@ func (x *machine) submitStep(rt *rapid.T) {
 		key := rapid.IntRange(0, 19).Draw(rt, "key")
 		items = append(items, submission(func(s *tasks.Submission) {
 			s.Key, s.Retention = fmt.Sprintf("%s %d", x.run, key), 1000*deadline
-			s.Conversation = x.conversation(key % conversations)
+			s.Conversation = x.talk(key % conversations)
 			s.Request.Content = rapid.SampledFrom([]string{"one", "one", "other"}).Draw(rt, "content")
 			s.MaxAttempts = 1 + key%4
 			s.MaxInterruptions = key % 5
@@ -106,16 +111,16 @@ func (x *machine) submitStep(rt *rapid.T) {
 		switch t := x.m.find(s.Key); {
 		case t == nil:
 			if out.Err != nil || out.TaskID != s.TaskID || out.Replayed {
-				x.kit.Fatalf("new submission: %+v", out)
+				x.Fatalf("new submission: %+v", out)
 			}
 			x.m.submit(s)
 		case t.Fingerprint == s.Fingerprint:
 			if out.Err != nil || out.TaskID != t.TaskID || !out.Replayed {
-				x.kit.Fatalf("I6: repeated submission: %+v", out)
+				x.Fatalf("I6: repeated submission: %+v", out)
 			}
 		default:
 			if !errors.Is(out.Err, tasks.ErrKeyReused) || out.TaskID != t.TaskID {
-				x.kit.Fatalf("I6: other inputs: %+v", out)
+				x.Fatalf("I6: other inputs: %+v", out)
 			}
 		}
 	}
@@ -133,14 +138,14 @@ func (x *machine) claimStep(rt *rapid.T) {
 		x.seen[string(got.Decision)]++
 		want, wait := x.m.claim(t)
 		if got.Decision != want || got.Status != t.status {
-			x.kit.Fatalf("claim: %s of a %s task, want %s of a %s one", got.Decision, got.Status, want, t.status)
+			x.Fatalf("claim: %s of a %s task, want %s of a %s one", got.Decision, got.Status, want, t.status)
 		}
 		x.near("wait", got.Wait, wait)
 		if got.Work == nil {
 			continue
 		}
 		if got.Work.Version != t.version || got.Work.Attempts != t.attempts || got.Work.Interruptions != t.interruptions {
-			x.kit.Fatalf("claim: work %+v, want %+v", got.Work, t)
+			x.Fatalf("claim: work %+v, want %+v", got.Work, t)
 		}
 		x.m.works = append(x.m.works, &modelWork{task: t, work: *got.Work, done: complete(*got.Work, fmt.Sprint("reply ", t.version))})
 	}
@@ -154,11 +159,11 @@ func (x *machine) renewStep(rt *rapid.T) {
 	}
 	out, err := x.Store.Renew(x.ctx, lease, assignments)
 	if err != nil || len(out) != len(items) {
-		x.kit.Fatalf("renew: %v, %v", out, err)
+		x.Fatalf("renew: %v, %v", out, err)
 	}
 	for i, w := range items {
 		if holds := x.m.holds(w); out[i] != holds {
-			x.kit.Fatalf("I4: renewed %t, but holds the task: %t", out[i], holds)
+			x.Fatalf("I4: renewed %t, but holds the task: %t", out[i], holds)
 		} else if holds {
 			w.task.lease = x.m.now + lease
 		}
@@ -190,7 +195,7 @@ func (x *machine) settleStep(rt *rapid.T) {
 	for i, got := range x.settleAll(items...) {
 		x.seen[string(got.Verdict)]++
 		if want := x.m.settle(works[i], items[i]); got.Verdict != want || got.Status != works[i].task.status {
-			x.kit.Fatalf("settle %s of version %d: %+v, want %s and a %s task", items[i].Outcome, items[i].Version, got, want, works[i].task.status)
+			x.Fatalf("settle %s of version %d: %+v, want %s and a %s task", items[i].Outcome, items[i].Version, got, want, works[i].task.status)
 		}
 	}
 }
@@ -213,7 +218,7 @@ func (x *machine) advanceStep(rt *rapid.T) {
 // near wants a duration that real time may have shortened a little.
 func (x *machine) near(what string, got, want time.Duration) {
 	if got > want || got < want-5*time.Minute {
-		x.kit.Fatalf("%s is %s, want %s", what, got, want)
+		x.Fatalf("%s is %s, want %s", what, got, want)
 	}
 }
 
@@ -221,9 +226,9 @@ func (x *machine) check(*rapid.T) {
 	delayed := x.Delayed()
 	read := make(map[uuid.UUID]tasks.Task)
 	for n := range conversations {
-		page, err := x.Store.Tasks(x.ctx, tasks.Filter{Workspace: workspace, Conversation: x.conversation(n)})
+		page, err := x.Store.Tasks(x.ctx, tasks.Filter{Workspace: workspace, Conversation: x.talk(n)})
 		if err != nil {
-			x.kit.Fatalf("read tasks: %v", err)
+			x.Fatalf("read tasks: %v", err)
 		}
 		for _, t := range page {
 			read[t.ID] = t
@@ -234,15 +239,15 @@ func (x *machine) check(*rapid.T) {
 		x.last[t.TaskID] = got
 		switch {
 		case last.Status.Terminal() && (got.Status != last.Status || got.Version != last.Version || !got.FinishedAt.Equal(last.FinishedAt) || got.Budget != last.Budget):
-			x.kit.Fatalf("a terminal task changed from %+v to %+v", last, got)
+			x.Fatalf("a terminal task changed from %+v to %+v", last, got)
 		case got.Version < last.Version:
-			x.kit.Fatalf("I4: version went from %d to %d", last.Version, got.Version)
+			x.Fatalf("I4: version went from %d to %d", last.Version, got.Version)
 		case got.Attempts > got.MaxAttempts:
-			x.kit.Fatalf("I5: attempts of %+v", got)
+			x.Fatalf("I5: attempts of %+v", got)
 		case (got.Reply != nil) != (got.Status == tasks.StatusCompleted):
-			x.kit.Fatalf("I1: reply %+v of a %s task", got.Reply, got.Status)
+			x.Fatalf("I1: reply %+v of a %s task", got.Reply, got.Status)
 		case last.Reply != nil && *got.Reply != *last.Reply:
-			x.kit.Fatalf("I1: the reply changed from %+v to %+v", last.Reply, got.Reply)
+			x.Fatalf("I1: the reply changed from %+v to %+v", last.Reply, got.Reply)
 		}
 		x.compare(t, got)
 		if x.touched[t] {
@@ -250,7 +255,7 @@ func (x *machine) check(*rapid.T) {
 		}
 		due, has := delayed[t.TaskID]
 		if has != (t.handoff != nil) {
-			x.kit.Fatalf("delayed handoff %t, want %t", has, t.handoff != nil)
+			x.Fatalf("delayed handoff %t, want %t", has, t.handoff != nil)
 		} else if has {
 			x.near("delay", due, *t.handoff-x.m.now)
 		}
@@ -261,15 +266,15 @@ func (x *machine) check(*rapid.T) {
 // compare wants of the task what the model says.
 func (x *machine) compare(t *modelTask, got tasks.Task) {
 	if got.Status != t.status || got.Version != t.version || got.Attempts != t.attempts || got.Interruptions != t.interruptions {
-		x.kit.Fatalf("the task is %+v, want %s, version %d, attempts %d, interruptions %d", got, t.status, t.version, t.attempts, t.interruptions)
+		x.Fatalf("the task is %+v, want %s, version %d, attempts %d, interruptions %d", got, t.status, t.version, t.attempts, t.interruptions)
 	}
 	if t.status == tasks.StatusFailed && (got.Failure == nil || got.Failure.Class != t.failure) {
-		x.kit.Fatalf("failure %+v, want %s", got.Failure, t.failure)
+		x.Fatalf("failure %+v, want %s", got.Failure, t.failure)
 	}
 	cost := t.cost()
 	if c := got.Cost; (c.PicoUSD == nil) != (cost.PicoUSD == nil) || c.PicoUSD != nil && *c.PicoUSD != *cost.PicoUSD ||
 		c.InputTokens != cost.InputTokens || c.OutputTokens != cost.OutputTokens || c.UnknownAttempts != cost.UnknownAttempts {
-		x.kit.Fatalf("I7: cost %+v, want %+v", c, cost)
+		x.Fatalf("I7: cost %+v, want %+v", c, cost)
 	}
 }
 
@@ -279,19 +284,19 @@ func (x *machine) compareLedger(t *modelTask, got tasks.Task) {
 	for _, a := range ledger {
 		want := t.ledger[a.Version]
 		if want == nil || a.Outcome != want.outcome || a.EndedAt.IsZero() == want.ended || a.WireRequests != want.call.WireRequests {
-			x.kit.Fatalf("I7: attempt %+v, want %+v", a, want)
+			x.Fatalf("I7: attempt %+v, want %+v", a, want)
 		}
 		if a.Outcome != tasks.AttemptAccepted {
 			continue
 		}
 		if accepted++; got.Reply == nil || got.Reply.ID != want.reply {
-			x.kit.Fatalf("I1: reply %+v, want %s", got.Reply, want.reply)
+			x.Fatalf("I1: reply %+v, want %s", got.Reply, want.reply)
 		}
 	}
 	if accepted > 1 || (accepted == 1) != (got.Reply != nil) {
-		x.kit.Fatalf("I1: %d attempts accepted, reply %+v", accepted, got.Reply)
+		x.Fatalf("I1: %d attempts accepted, reply %+v", accepted, got.Reply)
 	}
 	if len(ledger) != got.Attempts {
-		x.kit.Fatalf("I5: %d rows in the ledger of %+v", len(ledger), got)
+		x.Fatalf("I5: %d rows in the ledger of %+v", len(ledger), got)
 	}
 }
