@@ -7,15 +7,17 @@
 // Every handoff is published at least once. A crash between acknowledgement and delete, a takeover, or a lost
 // acknowledgement publishes a record again; the task's claim makes that harmless.
 //
-// A conversation's handoffs are first published in the order of their ids. All of them share a shard, a shard is read
-// from its low end, and a conversation has at most one record in flight: the next one starts when the broker has
-// acknowledged the one before. It follows from no setting of the client, and it holds with two readers of one shard,
-// since each of them keeps the order. What it costs is a bound of one record a round trip for one conversation, whose
-// replies take seconds each; other conversations are not held up.
+// A conversation's handoffs are first published in the order of their ids, by three rules that hold whatever the
+// client's settings are and however many readers a shard has for a moment:
 //
-// A row that commits late, with an id below what has been read already (ids are drawn before the commit), is found by
-// a sweep that reads from the low end again now and then. It cannot be out of order: it is of a submission that was
-// still running when the later one was accepted, and the two have no order.
+//   - All of them share a shard, and a shard is read from its low end.
+//   - A conversation has at most one record in flight; the next one starts when the broker has acknowledged the one
+//     before. The cost is a bound of one record a round trip for one conversation, whose replies take seconds each.
+//   - Ids are drawn before the commit, so a row may appear below ids that were read long ago. It may even be followed by
+//     another one of its conversation, and must then be published before it. So a read does not start at the last id that
+//     was seen, but at the last one below which no running transaction can add anything (tasks.Horizon), and skips what
+//     is in hand. A transaction that takes more than 5 s from the id to the commit is not waited for: a sweep, which reads
+//     from the low end again now and then, finds its rows, and their order is not promised.
 //
 // A record that the broker refuses for what it is (too large, say) is kept, logged, counted, and tried again after a
 // growing pause; its conversation waits behind it and no other does. The refusal of a batch is not taken for the

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/plugin/kprom"
 
 	"github.com/fencepost/fencepost/tasks/postgres"
 )
@@ -82,7 +83,10 @@ func TestI3_ADeletedTopicLosesNothing(t *testing.T) {
 
 // deletedTopic deletes the topic under a dispatcher that runs, and makes it again.
 func deletedTopic(t *testing.T, w *world) {
-	d := w.start(w.config(postgres.NewOutbox(w.pool)))
+	config := w.config(postgres.NewOutbox(w.pool))
+	// Hooks that register metrics for the life of a client must not meet a second client.
+	config.Kafka = append(config.Kafka, kgo.WithHooks(kprom.NewMetrics("test", kprom.Registerer(prometheus.NewRegistry()))))
+	d := w.start(config)
 	w.fill(500, 60)
 	w.emptied()
 	a := admin(t, w)

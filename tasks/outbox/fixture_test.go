@@ -2,12 +2,9 @@ package outbox_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +16,6 @@ import (
 
 	"github.com/fencepost/fencepost/tasks"
 	"github.com/fencepost/fencepost/tasks/outbox"
-	"github.com/fencepost/fencepost/tasks/postgres"
 	"github.com/fencepost/fencepost/tasks/postgres/pgtest"
 )
 
@@ -172,133 +168,11 @@ func (w *world) until(what string, holds func() bool) {
 	}
 }
 
-// reader consumes the topic from its start.
-type reader struct {
-	w       *world
-	client  *kgo.Client
-	records []*kgo.Record
-	tasks   []uuid.UUID // of first publications, in order
-	seen    map[uuid.UUID]bool
-}
-
-func (w *world) reader() *reader {
+func (w *world) await(signal <-chan struct{}) {
 	w.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.addrs...), kgo.ConsumeTopics(w.topic),
-		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))
-	if err != nil {
-		w.t.Fatal(err)
+	select {
+	case <-signal:
+	case <-time.After(deadline):
+		w.t.Fatalf("no signal within %v", deadline)
 	}
-	w.t.Cleanup(client.Close)
-	return &reader{w: w, client: client, seen: map[uuid.UUID]bool{}}
-}
-
-// distinct reads until records of n distinct tasks were seen.
-func (r *reader) distinct(n int) *reader {
-	r.w.t.Helper()
-	ctx, cancel := context.WithTimeout(r.w.t.Context(), deadline)
-	defer cancel()
-	for len(r.tasks) < n {
-		fetches := r.client.PollFetches(ctx)
-		if ctx.Err() != nil {
-			r.w.t.Fatalf("%d of %d tasks on the topic after %v", len(r.tasks), n, deadline)
-		}
-		fetches.EachRecord(r.add)
-	}
-	return r
-}
-
-func (r *reader) add(rec *kgo.Record) {
-	r.records = append(r.records, rec)
-	var value struct {
-		Task uuid.UUID `json:"task"`
-	}
-	if err := json.Unmarshal(rec.Value, &value); err != nil {
-		r.w.t.Errorf("value %q: %v", rec.Value, err)
-	}
-	if !r.seen[value.Task] {
-		r.seen[value.Task] = true
-		r.tasks = append(r.tasks, value.Task)
-	}
-}
-
-// inOrder checks that the first publications of each conversation stand in the order given.
-func (r *reader) inOrder(conversations map[string][]uuid.UUID) {
-	r.w.t.Helper()
-	place := map[uuid.UUID]int{}
-	for i, id := range r.tasks {
-		place[id] = i
-	}
-	for c, ids := range conversations {
-		for i := range ids[1:] {
-			first, second := place[ids[i]], place[ids[i+1]]
-			if first > second {
-				r.w.t.Errorf("conversation %s: message %d was published before message %d", c, i+2, i+1)
-			}
-		}
-	}
-}
-
-// faulty is a store that can be broken in parts.
-type faulty struct {
-	outbox.Store
-	dead      atomic.Bool // nothing works any more, as after a crash
-	noDelete  atomic.Bool
-	noAcquire atomic.Bool
-	blind     atomic.Bool // reads say that no transaction can be late
-	reads     atomic.Int64
-	queries   atomic.Int64
-}
-
-var errBroken = errors.New("broken by the test")
-
-func (w *world) faulty() *faulty { return &faulty{Store: postgres.NewOutbox(w.pool)} }
-
-func (f *faulty) check(broken ...*atomic.Bool) error {
-	f.queries.Add(1)
-	for _, b := range append(broken, &f.dead) {
-		if b.Load() {
-			return errBroken
-		}
-	}
-	return nil
-}
-
-func (f *faulty) Acquire(ctx context.Context, owner string, lease time.Duration) ([]int16, error) {
-	if err := f.check(&f.noAcquire); err != nil {
-		return nil, err
-	}
-	return f.Store.Acquire(ctx, owner, lease)
-}
-
-func (f *faulty) Resign(ctx context.Context, owner string) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	return f.Store.Resign(ctx, owner)
-}
-
-func (f *faulty) Read(ctx context.Context, marks []tasks.Mark, limit int) ([]tasks.Handoff, tasks.Horizon, error) {
-	if err := f.check(); err != nil {
-		return nil, tasks.Horizon{}, err
-	}
-	rows, horizon, err := f.Store.Read(ctx, marks, limit)
-	if f.blind.Load() {
-		horizon = tasks.Horizon{}
-	}
-	f.reads.Add(1)
-	return rows, horizon, err
-}
-
-func (f *faulty) Delete(ctx context.Context, published []tasks.Handoff) error {
-	if err := f.check(&f.noDelete); err != nil {
-		return err
-	}
-	return f.Store.Delete(ctx, published)
-}
-
-func (f *faulty) Promote(ctx context.Context, limit int) (int, error) {
-	if err := f.check(); err != nil {
-		return 0, err
-	}
-	return f.Store.Promote(ctx, limit)
 }

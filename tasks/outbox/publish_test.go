@@ -232,6 +232,41 @@ func TestARefusedRecordHoldsUpItsConversationOnly(t *testing.T) {
 	w.emptied()
 }
 
+func TestADelayedHandoffIsPublishedWhenItIsDue(t *testing.T) {
+	w := newWorld(t)
+	submission := tasks.Submission{
+		Workspace: "w", Operation: tasks.OperationMessage, Key: "k", Retention: time.Hour,
+		TaskID: uuid.Must(uuid.NewV7()), MessageID: uuid.Must(uuid.NewV7()), Conversation: "c", Kind: tasks.KindReply,
+		Request: tasks.Request{Content: "hello", Model: "m"}, MaxAttempts: 1, MaxInterruptions: 1,
+		DeadlineAfter: time.Hour, OnAmbiguous: tasks.AmbiguousRetry,
+	}
+	if out, err := postgres.NewStore(w.pool).Submit(t.Context(), []tasks.Submission{submission}); err != nil || out[0].Err != nil {
+		t.Fatal(err, out)
+	}
+	w.start(w.config(postgres.NewOutbox(w.pool)))
+	w.emptied()
+	var due time.Time
+	err := w.pool.QueryRow(t.Context(), `insert into delayed_handoffs (task_id, workspace, due_at)
+		values ($1, 'w', clock_timestamp() + interval '700 milliseconds') returning due_at`, submission.TaskID).Scan(&due)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.until("it is published", func() bool {
+		var waiting, reached bool
+		err := w.pool.QueryRow(t.Context(), `select exists (select from delayed_handoffs), clock_timestamp() >= $1`, due).Scan(&waiting, &reached)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !waiting && !reached {
+			t.Fatal("before its time")
+		}
+		return !waiting
+	})
+	w.emptied()
+	r := w.reader()
+	w.until("both records are there", func() bool { r.poll(); return len(r.records) == 2 })
+}
+
 func TestStopDrainsAndGivesTheShardsUp(t *testing.T) {
 	w := newWorld(t)
 	w.fill(2000, 300)
@@ -249,17 +284,27 @@ func TestStopDrainsAndGivesTheShardsUp(t *testing.T) {
 	w.emptied()
 }
 
-func TestAWakeIsNotLost(t *testing.T) {
+func TestAWakeWhileAReadRunsIsNotLost(t *testing.T) {
 	w := newWorld(t)
-	config := w.config(postgres.NewOutbox(w.pool))
+	store := w.faulty()
+	config := w.config(store)
 	config.PollMin, config.PollMax = time.Hour, time.Hour // only hints
+	next := store.holdRead()
 	d := w.start(config)
 	r := w.reader()
-	w.until("it has its shards", func() bool { return d.Ready() == nil })
-	for i := range 100 {
+	for i := range 20 {
+		w.await(next.looked)
 		w.submit(fmt.Sprint("c", i))
 		d.Wake()
+		now := next
+		next = store.holdRead()
+		close(now.goOn)
+		// The hint's own read finds it, and the next round's is asked for.
+		w.await(next.looked)
+		now, next = next, store.holdRead()
+		close(now.goOn)
 		r.distinct(i + 1)
+		d.Wake()
 	}
 }
 
