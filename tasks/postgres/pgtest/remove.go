@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// lifeline is the pipe that the shell of removeAfter reads from. A pipe that nothing refers to is closed by the garbage
+// lifelines are the pipes that the shells of removeAfter read from. A pipe that nothing refers to is closed by the garbage
 // collector, and the files would go from under the running server.
-var lifeline io.WriteCloser
+var lifelines []io.WriteCloser
 
 // removeAfter leaves a shell behind that waits for the end of this process, which closes the pipe it reads from, then
 // for the server's, and removes its folder.
@@ -22,6 +22,6 @@ func removeAfter(server int, dir string) error {
 	if err != nil {
 		return err
 	}
-	lifeline = pipe
+	lifelines = append(lifelines, pipe)
 	return cmd.Start()
 }
