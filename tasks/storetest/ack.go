@@ -7,17 +7,13 @@ import (
 )
 
 // lost makes the acknowledgement of the next operation be lost, and wants do to be told of no more than that: either it
-// found out by itself, or it got ErrUnavailable. It reports whether the store can do it.
-func (k *kit) lost(do func() error) bool {
+// found out by itself, or it got ErrUnavailable.
+func (k *kit) lost(do func() error) {
 	k.Helper()
-	if k.LoseAck == nil {
-		return false
-	}
 	k.LoseAck()
 	if err := do(); err != nil && !errors.Is(err, tasks.ErrUnavailable) {
 		k.Fatalf("after a lost acknowledgement: %v, want %v", err, tasks.ErrUnavailable)
 	}
-	return true
 }
 
 // wantOwn wants a repeat of the very submission that was stored to be answered as the first was, or would have been.
@@ -33,9 +29,7 @@ func (k *kit) wantOwn(s tasks.Submission) {
 var ackTests = []test{
 	{"I3_submit_whose_acknowledgement_was_lost", func(k *kit) {
 		s := submission()
-		if !k.lost(func() error { _, err := k.Store.Submit(k.ctx, []tasks.Submission{s}); return err }) {
-			return
-		}
+		k.lost(func() error { _, err := k.Store.Submit(k.ctx, []tasks.Submission{s}); return err })
 		k.wantOwn(s)
 	}},
 	{"I3_a_submission_handed_in_twice", func(k *kit) {
@@ -49,9 +43,7 @@ var ackTests = []test{
 			s, w := k.started()
 			item := outcome
 			item.Assignment = w.Assignment
-			if !k.lost(func() error { _, err := k.Store.Settle(k.ctx, []tasks.Settlement{item}); return err }) {
-				return
-			}
+			k.lost(func() error { _, err := k.Store.Settle(k.ctx, []tasks.Settlement{item}); return err })
 			status := k.read(s).Status
 			k.settle(item, tasks.VerdictAccepted, status)
 			if t := k.read(s); len(k.ledger(s)) != t.Attempts || t.Status == tasks.StatusRunning {
@@ -65,9 +57,7 @@ var ackTests = []test{
 	{"I5_claim_whose_acknowledgement_was_lost", func(k *kit) {
 		s := k.submit()
 		var got []tasks.Claimed
-		if !k.lost(func() (err error) { got, err = k.Store.Claim(k.ctx, claimer(), []tasks.Ref{ref(s)}); return err }) {
-			return
-		}
+		k.lost(func() (err error) { got, err = k.Store.Claim(k.ctx, claimer(), []tasks.Ref{ref(s)}); return err })
 		// The assignment is taken; whoever asks again, the same worker too, waits for its lease rather than call twice.
 		k.wantClaim(s, tasks.DecisionLeased, tasks.StatusRunning)
 		if t := k.read(s); t.Attempts != 1 || t.Version != 1 || len(k.ledger(s)) != 1 {
@@ -76,9 +66,7 @@ var ackTests = []test{
 	}},
 	{"cancel_whose_acknowledgement_was_lost", func(k *kit) {
 		s := k.submit()
-		if !k.lost(func() error { _, _, err := k.Store.Cancel(k.ctx, workspace, s.TaskID); return err }) {
-			return
-		}
+		k.lost(func() error { _, _, err := k.Store.Cancel(k.ctx, workspace, s.TaskID); return err })
 		k.cancel(s, false, tasks.StatusCancelled)
 	}},
 }

@@ -29,7 +29,7 @@ type Harness struct {
 	Hold func(task uuid.UUID) (release func(d time.Duration))
 
 	// LoseAck makes the next operation of the store happen while its caller is told that it failed, or has to find out by
-	// itself: the acknowledgement of the commit is lost. Nil where it cannot be done; its tests are then left out.
+	// itself: the acknowledgement of the commit is lost.
 	LoseAck func()
 
 	// Handoffs are the outbox's rows in the order of their ids.
