@@ -16,8 +16,8 @@
 //   - Ids are drawn before the commit, so a row may appear below ids that were read long ago. It may even be followed by
 //     another one of its conversation, and must then be published before it. So a read does not start at the last id that
 //     was seen, but at the last one below which no running transaction can add anything (tasks.Horizon), and skips what
-//     is in hand. A transaction that takes more than 5 s from the id to the commit is not waited for: a sweep, which reads
-//     from the low end again now and then, finds its rows, and their order is not promised.
+//     is in hand. A transaction that takes more than 5 s from the id to the commit (1 s while a lot is published) is not
+//     waited for: a sweep, which reads from the low end again now and then, finds its rows, and their order is not promised.
 //
 // A record that the broker refuses for what it is (too large, say) is kept, logged, counted, and tried again after a
 // growing pause; its conversation waits behind it and no other does. The refusal of a batch is not taken for the

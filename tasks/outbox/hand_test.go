@@ -171,6 +171,21 @@ func TestReadsStartWhereNoCommitCanBeLateAnyMore(t *testing.T) {
 	}
 }
 
+func TestPatienceIsShorterWhenMuchWasReadBeyond(t *testing.T) {
+	h, s := reading()
+	held := tasks.Horizon{Running: 50, Next: 60}
+	from := []*shard{s}
+	h.received(from, []tasks.Handoff{handoff(10, "a")}, 100, held, epoch)
+	h.received(from, []tasks.Handoff{handoff(11, "b")}, 100, held, epoch.Add(busyPatience))
+	if s.safe != 0 {
+		t.Fatalf("safe at %d after %v and one row", s.safe, busyPatience)
+	}
+	h.received(from, []tasks.Handoff{handoff(10+busyAfterRows, "c")}, 100, held, epoch.Add(busyPatience))
+	if s.safe != 10 {
+		t.Errorf("safe at %d, want 10", s.safe)
+	}
+}
+
 func TestAFullPageBelowWhatWasReadMovesNothing(t *testing.T) {
 	h, s := reading()
 	from := []*shard{s}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencepost/fencepost/tasks"
@@ -15,9 +16,20 @@ type passage struct {
 	at    time.Time
 }
 
-// patience is how long a transaction that is still running can hold the safe point back. What commits later than that
-// is left to the sweep, and its order is not promised; reads would otherwise go over more and more dead rows.
-const patience = 5 * time.Second
+// patience is how long a transaction that is still running can hold the safe point back; any transaction of the server
+// that writes can. What commits later than that is left to the sweep, and its order is not promised: reads would go over
+// more and more dead rows, which is why patience is shorter once many ids were read beyond the point.
+const (
+	patience      = 5 * time.Second
+	busyPatience  = time.Second
+	busyAfterRows = 20_000
+)
+
+// open reports whether a transaction may still add to what p had passed, when the reads have come to the id last.
+func (p *passage) open(horizon tasks.Horizon, last int64, now time.Time) bool {
+	age := now.Sub(p.at)
+	return p.next > horizon.Running && age < patience && (age < busyPatience || last-slices.Max(p.after[:]) < busyAfterRows)
+}
 
 // received takes in what a read from the safe points of from returned, up to limit rows a shard. It returns how many it
 // took and whether there may be more.
@@ -56,9 +68,13 @@ func (h *hand) received(from []*shard, rows []tasks.Handoff, limit int, horizon 
 
 // settle moves the safe points of from up, as far as the read covered what lay between.
 func (h *hand) settle(from []*shard, horizon tasks.Horizon, now time.Time) {
+	last := int64(0)
+	for _, s := range h.shards {
+		last = max(last, s.after)
+	}
 	for len(h.unsafe) > 0 {
 		p := &h.unsafe[0]
-		if p.next > horizon.Running && now.Sub(p.at) < patience {
+		if p.open(horizon, last, now) {
 			return
 		}
 		for _, s := range from {
