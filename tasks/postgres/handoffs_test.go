@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,44 +13,6 @@ import (
 
 	"github.com/fencepost/fencepost/tasks"
 )
-
-// outboxStatements are all that Outbox sends.
-var outboxStatements = map[string]string{
-	"registerDispatcher": registerDispatcher, "acquireShards": acquireShards, "resignDispatcher": resignDispatcher,
-	"readHandoffs": readHandoffs, "deleteHandoffs": deleteHandoffs,
-	"dueHandoffs": dueHandoffs, "promoteHandoffs": promoteHandoffs, "pendingHandoffs": pendingHandoffs,
-}
-
-// Every table is read by an index, and no plan looks expensive enough to be compiled: where scans are taken out of the
-// choice, a scan that is left costs so much that Postgres would compile the statement, for seconds.
-func TestOutboxStatementsScanNoTable(t *testing.T) {
-	k := newKit(t)
-	conn, err := k.store.Pool().Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	k.exec(conn.Conn(), `set jit = on`)
-	defer k.exec(conn.Conn(), `set jit = off`)
-	for name, sql := range outboxStatements {
-		statement, err := conn.Conn().Prepare(t.Context(), name, sql)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		nulls := strings.TrimSuffix(strings.Repeat("null,", len(statement.ParamOIDs)), ",")
-		rows, err := conn.Query(t.Context(), "explain execute "+pgx.Identifier{name}.Sanitize()+"("+nulls+")", pgx.QueryExecModeSimpleProtocol)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "JIT") {
-			t.Errorf("%s:\n%s", name, plan)
-		}
-	}
-}
 
 // allShards marks the low end of every shard.
 func allShards() []tasks.Mark {
