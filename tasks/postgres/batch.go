@@ -40,7 +40,8 @@ func parts(items []int, size func(item int) int) [][]int {
 }
 
 // isolate runs do on a part, and, when it fails for a reason that ofOne says lies with one item, on its halves, until the
-// item stands alone. alone then says what becomes of the item: nil when its failure is its own outcome.
+// item stands alone. alone then says what becomes of the item: nil when its failure is its own outcome. When it is the
+// call's, the other items are still tried first.
 func isolate(ctx context.Context, part []int, do func(part []int) error, ofOne func(error) bool, alone func(item int, err error) error) error {
 	err := repeat(ctx, func() error { return do(part) })
 	switch {

@@ -12,7 +12,7 @@
 // after its lease. The writes read judged alone, never a join of two parts: a part has no statistics, and such a join
 // becomes a nested loop over both.
 //
-// Such a statement runs twice at most: first it skips rows that somebody holds, then it waits for those, a bounded time.
+// Those of batches run twice at most: first they skip rows that somebody holds, then they wait for these, a bounded time.
 // A row that an operator's forgotten transaction holds thereby costs its own task a wait, and no other a lease.
 //
 // # Who owns what

@@ -139,7 +139,7 @@ func (k *kit) delayed() map[uuid.UUID]time.Duration {
 	return due
 }
 
-// submission is a fresh one. Content weighs what a message weighs.
+// submission is a fresh one under a key of its own.
 func submission(conversation string) tasks.Submission {
 	s := tasks.Submission{
 		Workspace: "w", Operation: tasks.OperationMessage, Retention: time.Hour,
