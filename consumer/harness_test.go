@@ -169,12 +169,6 @@ type worker struct {
 
 func (w *world) start(name string, change ...func(*consumer.Config)) *worker {
 	w.t.Helper()
-	return w.startWith(name, nil, change...)
-}
-
-// startWith runs a worker whose positions are wrapped, so that a test can cut what it commits.
-func (w *world) startWith(name string, wrap func(consumer.Positions) consumer.Positions, change ...func(*consumer.Config)) *worker {
-	w.t.Helper()
 	cfg := consumer.Config{
 		Kafka: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...)},
 		Topic: topic, Group: group, Worker: name,
@@ -186,11 +180,7 @@ func (w *world) startWith(name string, wrap func(consumer.Positions) consumer.Po
 	for _, f := range change {
 		f(&cfg)
 	}
-	var positions consumer.Positions = kafka.New(kafka.Config{Group: group, Logger: cfg.Logger})
-	if wrap != nil {
-		positions = wrap(positions)
-	}
-	c, err := consumer.New(cfg, w.store, w.model, positions)
+	c, err := consumer.New(cfg, w.store, w.model, kafka.New(kafka.Config{Group: group, Logger: cfg.Logger}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -302,11 +292,4 @@ func answer(text string) llm.Answer {
 
 func fails(class llm.Class, after time.Duration) (llm.Answer, error) {
 	return llm.Answer{}, &llm.Failure{Class: class, Message: "scripted", RetryAfter: after, Report: llm.Report{WireRequests: 1}}
-}
-
-// silent keeps a worker from committing: what a crash before the commit leaves behind.
-type silent struct{ consumer.Positions }
-
-func (s silent) Commit(context.Context, string, []offsets.Commit) []error {
-	return []error{errors.New("this worker's commits are cut")}
 }
