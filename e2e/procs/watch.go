@@ -12,8 +12,8 @@ import (
 
 // Watch reads the group's commits all the time, each with an instant of the database's clock at which it was there
 // already. It judges at the end: a record below a commit must point at a task that had been finished by that instant.
-// That is exact to one side, however long the reads take: a commit that is ahead of the work, if only for a moment in
-// which Watch looked, is found, since the task's end is later than the instant that was noted.
+// That is exact however long the reads take: a position that Watch has seen ahead of the work, if only by milliseconds,
+// is found, since the task's end is later than the instant noted. Only what came and went between two looks is not seen.
 type Watch struct {
 	w      *World
 	cancel context.CancelFunc
@@ -148,10 +148,16 @@ func (x *Watch) Judge(records []pointer, finished map[string]time.Time) (wrong [
 			if r.partition != c.partition || r.offset >= c.offset {
 				continue
 			}
-			if end, ok := finished[r.task]; !ok || end.After(c.seenBy) {
-				wrong = append(wrong, fmt.Sprintf("partition %d: position %d was seen by %s, but the task %s of record %d ended at %s",
-					c.partition, c.offset, c.seenBy.Format(time.TimeOnly+".000000"), r.task, r.offset, end.Format(time.TimeOnly+".000000")))
+			end, ok := finished[r.task]
+			if ok && !end.After(c.seenBy) {
+				continue
 			}
+			ended := "has not ended"
+			if ok {
+				ended = "ended " + end.Sub(c.seenBy).String() + " later"
+			}
+			wrong = append(wrong, fmt.Sprintf("partition %d: position %d was seen, but the task %s of record %d %s",
+				c.partition, c.offset, r.task, r.offset, ended))
 		}
 	}
 	return wrong, len(x.seen)
