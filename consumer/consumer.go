@@ -101,7 +101,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer stopCalls(nil)
 
 	producer, err := kgo.NewClient(append(append([]kgo.Opt{}, c.cfg.Kafka...),
-		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0), kgo.MetadataMinAge(250*time.Millisecond))...)
+		// An idempotent record in flight outlives its context, and a stop would wait for a broker that stands still. A dead
+		// letter may be there twice.
+		kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
+		kgo.MetadataMinAge(250*time.Millisecond))...)
 	if err != nil {
 		return fmt.Errorf("kafka client: %w", err)
 	}
