@@ -1,6 +1,7 @@
 package consumer_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -170,6 +171,47 @@ func TestUnreadableAndUnknownAreDeadLetteredAndThePartitionGoesOn(t *testing.T) 
 		if got := seen[fmt.Sprint(i)]; got != want {
 			t.Errorf("record %d: reason %q, want %q", i, got, want)
 		}
+	}
+}
+
+// A record may be as large as its topic takes, compressed; the dead letter of one must not hold its partition for ever.
+func TestALargeUnreadableRecordIsDeadLetteredWithoutItsValue(t *testing.T) {
+	w := newWorld(t, 1)
+	large, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ProducerBatchMaxBytes(8<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer large.Close()
+	for _, value := range [][]byte{nil, bytes.Repeat([]byte("x"), 2<<20)} {
+		if err := large.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte("key"), Value: value}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := w.send(0, "c", "good")
+	w.start("w1")
+	w.finished(id, tasks.StatusCompleted)
+	eventually(t, "all is committed", func() bool { return w.committed(0) == 3 })
+
+	reader, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic+".dlq"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	var letters []*kgo.Record
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for len(letters) < 2 && ctx.Err() == nil {
+		letters = append(letters, reader.PollRecords(ctx, 2).Records()...)
+	}
+	if len(letters) != 2 {
+		t.Fatalf("%d dead letters", len(letters))
+	}
+	if l := letters[0]; l.Value != nil || string(l.Key) != "key" || len(l.Headers) != 5 {
+		t.Errorf("dead letter of a null value: key %q, value %q, headers %v", l.Key, l.Value, l.Headers)
+	}
+	if l := letters[1]; l.Value != nil || len(l.Headers) != 6 || string(l.Headers[5].Value) != "a key of 3 and a value of 2097152 bytes" {
+		t.Errorf("dead letter of a large record: key %q, %d bytes, headers %v", l.Key, len(l.Value), l.Headers)
 	}
 }
 

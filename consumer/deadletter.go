@@ -2,9 +2,12 @@ package consumer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -16,14 +19,21 @@ func (c *Consumer) deadLetter(it *item, reason string) {
 	go func() {
 		defer c.calls.Done()
 		pause := backoff{base: 100 * time.Millisecond, max: 10 * time.Second}
-		for {
+		for tooLarge := 0; ; {
+			record := c.deadLetterRecord(it, reason)
+			if tooLarge > 1 { // the first refusal may have been of a batch with others
+				omit(record)
+			}
 			ctx, cancel := context.WithTimeout(c.callCtx, storeTimeout)
-			err := c.producer.ProduceSync(ctx, c.deadLetterRecord(it, reason)).FirstErr()
+			err := c.producer.ProduceSync(ctx, record).FirstErr()
 			cancel()
 			if err == nil {
 				c.log.Warn("record dead-lettered", "reason", reason, "topic", it.asg.topic, "partition", it.asg.partition, "offset", it.offset, "task", it.ref.TaskID)
 				c.ended("dead_lettered", 0, it)
 				return
+			}
+			if errors.Is(err, kerr.MessageTooLarge) {
+				tooLarge++
 			}
 			c.log.Error("dead letter not acknowledged, trying again; its partition's position waits for it",
 				"topic", c.cfg.Topic+deadLetterSuffix, "partition", it.asg.partition, "offset", it.offset, "error", err)
@@ -40,6 +50,15 @@ func (c *Consumer) deadLetter(it *item, reason string) {
 			}
 		}
 	}()
+}
+
+// omit takes out what no dead letter can hold: one that is never accepted would hold its partition for ever. The
+// original is still where the other headers say.
+func omit(r *kgo.Record) {
+	r.Headers = append(r.Headers, kgo.RecordHeader{
+		Key: "fencepost-dlq-omitted", Value: fmt.Appendf(nil, "a key of %d and a value of %d bytes", len(r.Key), len(r.Value)),
+	})
+	r.Key, r.Value = nil, nil
 }
 
 const deadLetterSuffix = ".dlq"

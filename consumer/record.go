@@ -81,6 +81,9 @@ func newItem(a *assignment, rec *kgo.Record) *item {
 	if rec.Key == nil {
 		it.key = nil
 	}
+	if rec.Value == nil {
+		it.value = nil
+	}
 	for i := range rec.Headers {
 		if rec.Headers[i].Key == "traceparent" && len(rec.Headers[i].Value) <= 64 {
 			it.trace = string(rec.Headers[i].Value)
