@@ -59,10 +59,9 @@ type Consumer struct {
 	commitWake  chan struct{}
 	finished    atomic.Int64 // records settled since the last commit
 
-	settleMu      sync.Mutex
-	settleWork    *sync.Cond
-	pending       []pending
-	settlesClosed bool
+	settleMu    sync.Mutex
+	settleWork  *sync.Cond
+	fresh, held settleQueue
 }
 
 // New checks the configuration and registers the metrics. It connects nowhere.
@@ -111,14 +110,15 @@ func (c *Consumer) Run(ctx context.Context) error {
 	c.producer = producer
 	defer producer.Close()
 
-	var claims, settles, background sync.WaitGroup
+	var claims, settles, heldSettles, background sync.WaitGroup
 	workCtx, stopWork := context.WithCancelCause(base)
 	for range claimers {
 		claims.Go(func() { c.runClaims(workCtx) })
 	}
 	for range settlers {
-		settles.Go(c.runSettles)
+		settles.Go(func() { c.runSettles(&c.fresh) })
 	}
+	heldSettles.Go(func() { c.runSettles(&c.held) })
 	backCtx, stopBackground := context.WithCancelCause(base)
 	background.Go(func() { c.runRenewals(backCtx) })
 	background.Go(func() { c.runParking(backCtx) })
@@ -135,11 +135,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 	stopCalls(errStopped)
 	timer := time.AfterFunc(settleGrace, func() { stopHard(errStopped) })
 	c.calls.Wait()
-	c.settleMu.Lock()
-	c.settlesClosed = true
-	c.settleWork.Broadcast()
-	c.settleMu.Unlock()
+	c.closeSettles(&c.fresh)
 	settles.Wait()
+	c.closeSettles(&c.held)
+	heldSettles.Wait()
 	timer.Stop()
 	stopBackground(nil)
 	background.Wait()

@@ -27,7 +27,7 @@
 //	session.runCommits   commits every interval; drains commit too, under the same token: one commit in flight
 //	runClaims (2)        take ready records and free slots, claim, start calls
 //	call                 one for each call in flight: up to MaxInFlight
-//	runSettles (2)       settle in batches, for as long as it takes
+//	runSettles (2+1)     settle in batches, for as long as it takes; one has those whose rows somebody holds
 //	runRenewals          renews all leases in one statement; cancels calls whose lease is lost
 //	runParking           brings parked records back when they are due
 //	runRecheck           looks up tasks leased by others, so that parked records end when their tasks do

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -308,6 +310,56 @@ func TestStoreAwayThenBack(t *testing.T) {
 	// The claim whose acknowledgement was lost counts as an attempt of which nothing was heard; it made no call.
 	if task := w.task(id); w.model.called("m") != 1 || task.Attempts != 2 {
 		t.Errorf("%d calls, %d attempts", w.model.called("m"), task.Attempts)
+	}
+}
+
+// holding is a store in which somebody holds the rows of some tasks.
+type holding struct {
+	tasks.Store
+	held func(uuid.UUID) bool
+}
+
+func (h *holding) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.Settled, error) {
+	out := make([]tasks.Settled, len(items))
+	for i, item := range items {
+		if h.held(item.TaskID) {
+			out[i].Verdict = tasks.VerdictHeld
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(200 * time.Millisecond):
+			}
+			continue
+		}
+		settled, err := h.Store.Settle(ctx, items[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		out[i] = settled[0]
+	}
+	return out, nil
+}
+
+func TestHeldRowsHoldUpNoOtherSettles(t *testing.T) {
+	w := newWorld(t, 1)
+	var free atomic.Bool
+	held := []uuid.UUID{w.send(0, "a", "held"), w.send(0, "b", "held"), w.send(0, "c", "held")}
+	w.front = &holding{Store: w.store, held: func(id uuid.UUID) bool { return !free.Load() && slices.Contains(held, id) }}
+	w.start("w1")
+	eventually(t, "the held ones are answered", func() bool { return w.model.called("held") == 3 })
+	for i := range 20 { // one after the other: each would wait for the held ones
+		w.finished(w.send(0, fmt.Sprint("d", i), "m"), tasks.StatusCompleted)
+	}
+	if n := w.committed(0); n > 0 {
+		t.Errorf("committed at %d over a held record", n)
+	}
+	free.Store(true)
+	for _, id := range held {
+		w.finished(id, tasks.StatusCompleted)
+	}
+	eventually(t, "all is committed", func() bool { return w.committed(0) == 23 })
+	if n := w.model.called("held"); n != 3 {
+		t.Errorf("%d calls for 3 held tasks", n)
 	}
 }
 

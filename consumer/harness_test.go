@@ -35,6 +35,7 @@ type world struct {
 	t       *testing.T
 	cluster *kfake.Cluster
 	store   *memory.Store
+	front   tasks.Store // what workers use: store, or something before it
 	model   *model
 	client  *kgo.Client // producer and observer
 	admin   *kadm.Client
@@ -73,6 +74,7 @@ func newWorldWith(t *testing.T, partitions int32, cfg memory.Config) *world {
 		return nil
 	}
 	w.store = memory.New(cfg)
+	w.front = w.store
 	t.Cleanup(func() { client.Close(); cluster.Close() })
 	return w
 }
@@ -180,7 +182,7 @@ func (w *world) start(name string, change ...func(*consumer.Config)) *worker {
 	for _, f := range change {
 		f(&cfg)
 	}
-	c, err := consumer.New(cfg, w.store, w.model, kafka.New(kafka.Config{Group: group, Logger: cfg.Logger}))
+	c, err := consumer.New(cfg, w.front, w.model, kafka.New(kafka.Config{Group: group, Logger: cfg.Logger}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -14,20 +14,38 @@ type pending struct {
 	settlement tasks.Settlement
 }
 
+// settleQueue is what waits for its batch. There are two, so that settles whose rows somebody holds wait for them apart
+// and not before all others. Guarded by settleMu.
+type settleQueue struct {
+	pending []pending
+	closed  bool
+}
+
 // settle hands in the end of an assignment. It never blocks: what waits is bounded by the slots.
 func (c *Consumer) settle(j *job, s tasks.Settlement) {
 	c.leases.settling(j)
-	c.settleMu.Lock()
-	c.pending = append(c.pending, pending{j, s})
-	c.settleMu.Unlock()
-	c.settleWork.Signal()
+	c.queueSettles(&c.fresh, pending{j, s})
 }
 
-// runSettles settles in batches until stopped and nothing is pending.
-func (c *Consumer) runSettles() {
+func (c *Consumer) queueSettles(q *settleQueue, items ...pending) {
+	c.settleMu.Lock()
+	q.pending = append(q.pending, items...)
+	c.settleMu.Unlock()
+	c.settleWork.Broadcast()
+}
+
+func (c *Consumer) closeSettles(q *settleQueue) {
+	c.settleMu.Lock()
+	q.closed = true
+	c.settleMu.Unlock()
+	c.settleWork.Broadcast()
+}
+
+// runSettles settles in batches until q is closed and nothing is pending.
+func (c *Consumer) runSettles(q *settleQueue) {
 	var last time.Time
 	for {
-		batch, ok := c.nextSettles(last)
+		batch, ok := c.nextSettles(q, last)
 		if !ok {
 			return
 		}
@@ -37,27 +55,27 @@ func (c *Consumer) runSettles() {
 }
 
 // nextSettles waits for a batch, which may be empty when another settler was quicker. False: stopped.
-func (c *Consumer) nextSettles(last time.Time) ([]pending, bool) {
+func (c *Consumer) nextSettles(q *settleQueue, last time.Time) ([]pending, bool) {
 	c.settleMu.Lock()
 	defer c.settleMu.Unlock()
-	for len(c.pending) == 0 {
-		if c.settlesClosed {
+	for len(q.pending) == 0 {
+		if q.closed {
 			return nil, false
 		}
 		c.settleWork.Wait()
 	}
-	if wait := batchLinger - time.Since(last); wait > 0 && len(c.pending) < maxBatch {
+	if wait := batchLinger - time.Since(last); wait > 0 && len(q.pending) < maxBatch {
 		c.settleMu.Unlock()
 		time.Sleep(wait)
 		c.settleMu.Lock()
 	}
-	n := min(len(c.pending), maxBatch)
-	batch := append([]pending(nil), c.pending[:n]...)
-	rest := copy(c.pending, c.pending[n:])
-	clear(c.pending[rest:])
-	c.pending = c.pending[:rest]
+	n := min(len(q.pending), maxBatch)
+	batch := append([]pending(nil), q.pending[:n]...)
+	rest := copy(q.pending, q.pending[n:])
+	clear(q.pending[rest:])
+	q.pending = q.pending[:rest]
 	if rest > 0 {
-		c.settleWork.Signal()
+		c.settleWork.Broadcast()
 	}
 	return batch, true
 }
@@ -111,12 +129,16 @@ func (c *Consumer) abandon(batch []pending) {
 // settled acts on the verdicts of one batch.
 func (c *Consumer) settled(batch []pending, verdicts []tasks.Settled) {
 	var done, handedOff []*item
-	var again []pending
+	var again, held []pending
 	finished := false
 	free := 0
 	c.mu.Lock()
 	for i, p := range batch {
 		s, v := p.settlement, verdicts[i]
+		if v.Verdict == tasks.VerdictHeld {
+			held = append(held, p)
+			continue
+		}
 		if v.Verdict == tasks.VerdictInvalid {
 			// What the provider returned cannot be stored: that is this attempt's failure.
 			c.log.Error("the outcome of an attempt cannot be stored", "task", s.TaskID, "outcome", s.Outcome, "error", v.Err)
@@ -156,6 +178,9 @@ func (c *Consumer) settled(batch []pending, verdicts []tasks.Settled) {
 	}
 	if finished {
 		c.cfg.OnFinished()
+	}
+	if len(held) > 0 {
+		c.queueSettles(&c.held, held...)
 	}
 	if len(again) > 0 {
 		c.settleBatch(again)

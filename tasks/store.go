@@ -170,6 +170,7 @@ const (
 	VerdictDeadline  Verdict = "deadline" // a reply past the task's deadline: the task is now failed
 	VerdictMissing   Verdict = "missing"
 	VerdictInvalid   Verdict = "invalid" // this item cannot be stored; settle it as OutcomeFail instead
+	VerdictHeld      Verdict = "held"    // somebody holds the task's row: nothing is decided, settle it again
 )
 
 // Settled is Settle's answer for one assignment.

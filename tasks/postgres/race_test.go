@@ -179,6 +179,18 @@ func TestHeldRowHoldsUpItsOwnTaskOnly(t *testing.T) {
 	if err := g.Wait(); err != nil || settled[0].Verdict != tasks.VerdictAccepted || settled[1].Verdict != tasks.VerdictAccepted {
 		t.Errorf("settle: %+v, %v", settled, err)
 	}
+	works = k.claim(time.Hour, k.submit(2)...)
+	release = k.hold(works[0].TaskID)
+	g.Go(func() error { release(settleLockWait + time.Second/2); return nil })
+	settled, err = k.store.Settle(ctx, []tasks.Settlement{complete(works[0], "held"), complete(works[1], "free")})
+	if err != nil || settled[0].Verdict != tasks.VerdictHeld || settled[1].Verdict != tasks.VerdictAccepted {
+		t.Errorf("settle beside a lock that stays: %+v, %v", settled, err)
+	}
+	settled, err = k.store.Settle(ctx, []tasks.Settlement{complete(works[0], "held")})
+	if err != nil || settled[0].Verdict != tasks.VerdictAccepted {
+		t.Errorf("settle again: %+v, %v", settled, err)
+	}
+	_ = g.Wait()
 }
 
 // TestI6_UncommittedKey submits beside a transaction that has bound a key and does not end.

@@ -11,7 +11,7 @@ import (
 	"github.com/fencepost/fencepost/tasks"
 )
 
-const settleLockWait = 10 * time.Second
+const settleLockWait = 2 * time.Second
 
 const settleHead = `
 with input as (
@@ -103,8 +103,7 @@ const (
 	settleHeldSQL = settleHead + settleTail
 )
 
-// Settle implements tasks.Store. A row that stays held for longer than ten seconds fails the call as ErrUnavailable,
-// after the other items have been settled.
+// Settle implements tasks.Store. A row that somebody holds for longer than two seconds is VerdictHeld.
 func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.Settled, error) {
 	out := make([]tasks.Settled, len(items))
 	var bad []int
@@ -131,7 +130,9 @@ func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.S
 			},
 			alone: func(item int, err error) error {
 				if lockTimeout(err) {
-					return err
+					s.log.Warn("a task's row is locked by somebody; it is settled again later", "task", items[item].TaskID)
+					out[item] = tasks.Settled{Verdict: tasks.VerdictHeld}
+					return nil
 				}
 				s.log.Warn("a settlement cannot be stored", "task", items[item].TaskID, "error", err)
 				out[item] = tasks.Settled{Verdict: tasks.VerdictInvalid, Err: invalid(err)}
