@@ -288,6 +288,26 @@ func TestEvictedMemberBeginsAnewFromTheCommittedPosition(t *testing.T) {
 	}
 }
 
+// A broker that lost the end of its log gives out offsets again that were registered already.
+func TestLogThatWasCutBackIsReadAnew(t *testing.T) {
+	w := newWorld(t, 1)
+	var joins atomic.Int64
+	w.cluster.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		joins.Add(1)
+		return nil, nil, false
+	})
+	w.start("w1")
+	w.finished(w.send(0, "c", "one"), tasks.StatusCompleted)
+	eventually(t, "committed", func() bool { return w.committed(0) == 1 })
+	before := joins.Load()
+	fault := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.OffsetOutOfRange, Count: 1})
+	defer fault.Remove()
+	eventually(t, "a new session", func() bool { return joins.Load() > before })
+	w.finished(w.send(0, "c", "two"), tasks.StatusCompleted)
+	eventually(t, "committed again", func() bool { return w.committed(0) == 2 })
+}
+
 func TestStoreAwayThenBack(t *testing.T) {
 	var mu sync.Mutex
 	away := map[string]int{} // calls that fail, by method; the acknowledgement of the last one is lost

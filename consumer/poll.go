@@ -57,6 +57,10 @@ func (s *session) pollErrors(fetches kgo.Fetches, failed map[partitionKey]failin
 		case errors.As(err, &loss):
 			s.c.log.Error("records were lost before they were read", "topic", topic, "partition", partition,
 				"consumed_to", loss.ConsumedTo, "reset_to", loss.ResetTo)
+			if loss.ResetTo < loss.ConsumedTo {
+				// Offsets come again that the tracker has registered already, perhaps for other records.
+				s.end(err)
+			}
 			return
 		case errors.As(err, &group):
 			s.c.log.Warn("group session ended", "error", err)
@@ -80,6 +84,9 @@ func (s *session) pollErrors(fetches kgo.Fetches, failed map[partitionKey]failin
 
 // receive registers the records of one partition's fetch and queues them.
 func (s *session) receive(p kgo.FetchTopicPartition) {
+	if p.Err != nil && len(p.Records) == 0 {
+		return // says nothing of the log: see pollErrors
+	}
 	c := s.c
 	c.mu.Lock()
 	a := s.assignments[partitionKey{p.Topic, p.Partition}]
