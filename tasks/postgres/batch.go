@@ -79,7 +79,7 @@ type judged[T any] struct {
 	pool *pgxpool.Pool
 	free string        // the statement that skips rows which somebody holds
 	held string        // the same, waiting for them
-	wait time.Duration // bounds the wait
+	wait time.Duration // bounds the waiting of all items together
 	args func(part []int) []any
 	// scan reads a row: the item's place in the part, from 1, and its result.
 	scan func(rows pgx.Rows) (place int, result T, err error)
@@ -117,8 +117,10 @@ func (j judged[T]) run(ctx context.Context, items []int, out []T) error {
 			rest = append(rest, item)
 		}
 	}
+	// However many rows are held, what was decided above is told before the caller's patience ends.
+	until := time.Now().Add(j.wait)
 	for _, part := range parts(rest, j.size) {
-		err := isolate(ctx, part, func(part []int) error { return j.waiting(ctx, part, out, done) },
+		err := isolate(ctx, part, func(part []int) error { return j.waiting(ctx, part, until, out, done) },
 			func(err error) bool { return badData(err) || lockTimeout(err) }, alone)
 		if err != nil {
 			return err
@@ -127,12 +129,13 @@ func (j judged[T]) run(ctx context.Context, items []int, out []T) error {
 	return nil
 }
 
-func (j judged[T]) waiting(ctx context.Context, part []int, out []T, done []bool) error {
+func (j judged[T]) waiting(ctx context.Context, part []int, until time.Time, out []T, done []bool) error {
 	return pgx.BeginFunc(ctx, j.pool, func(tx pgx.Tx) error {
-		wait := j.wait
+		wait := time.Until(until)
 		if len(part) > 1 {
 			wait = min(wait, sharedRowWait)
 		}
+		wait = max(wait, time.Millisecond) // 0 would wait for ever
 		if _, err := tx.Exec(ctx, lockWaitSQL, milliseconds(wait)); err != nil {
 			return err
 		}

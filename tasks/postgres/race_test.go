@@ -193,6 +193,45 @@ func TestHeldRowHoldsUpItsOwnTaskOnly(t *testing.T) {
 	_ = g.Wait()
 }
 
+// TestManyHeldRowsAreNotWaitedForOneAfterTheOther: a call that ended by its own time limit would have done what it does for
+// the others, and not say so. Their attempts would be lost, and their leases given up.
+func TestManyHeldRowsAreNotWaitedForOneAfterTheOther(t *testing.T) {
+	k := newKit(t)
+	queued, running := k.submit(9), k.submit(9)
+	works := k.claim(time.Hour, running...)
+	var held []uuid.UUID
+	for i := range 8 {
+		held = append(held, queued[i].TaskID, running[i].TaskID)
+	}
+	conn := k.connect()
+	k.exec(conn, `begin`)
+	k.exec(conn, `select from reply_tasks where id = any($1) for update`, held)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // eight waits of two seconds are more
+	defer cancel()
+	var g errgroup.Group
+	g.Go(func() error {
+		claims, err := k.store.Claim(ctx, claimer(time.Hour), queued)
+		if err != nil || claims[0].Decision != tasks.DecisionLeased || claims[8].Decision != tasks.DecisionClaimed {
+			t.Errorf("claim: %+v, %v", claims, err)
+		}
+		return nil
+	})
+	assignments := make([]tasks.Assignment, len(works))
+	settlements := make([]tasks.Settlement, len(works))
+	for i, w := range works {
+		assignments[i], settlements[i] = w.Assignment, complete(w, "x")
+	}
+	renewed, err := k.store.Renew(ctx, time.Hour, assignments)
+	if err != nil || renewed[0] || !renewed[8] {
+		t.Errorf("renew: %v, %v", renewed, err)
+	}
+	settled, err := k.store.Settle(ctx, settlements)
+	if err != nil || settled[0].Verdict != tasks.VerdictHeld || settled[8].Verdict != tasks.VerdictAccepted {
+		t.Errorf("settle: %+v, %v", settled, err)
+	}
+	_ = g.Wait()
+}
+
 // TestI6_UncommittedKey submits beside a transaction that has bound a key and does not end.
 func TestI6_UncommittedKey(t *testing.T) {
 	k := newKit(t)

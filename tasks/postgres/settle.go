@@ -103,7 +103,7 @@ const (
 	settleHeldSQL = settleHead + settleTail
 )
 
-// Settle implements tasks.Store. A row that somebody holds for longer than two seconds is VerdictHeld.
+// Settle implements tasks.Store. A task whose row somebody holds for longer than two seconds is VerdictHeld.
 func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.Settled, error) {
 	out := make([]tasks.Settled, len(items))
 	var bad []int
