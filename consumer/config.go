@@ -29,6 +29,14 @@ func (o Order) Valid() bool {
 	return o == OrderConversation || o == OrderPartition || o == OrderNone
 }
 
+// Protocol is how the group decides who owns what.
+type Protocol string
+
+const (
+	ProtocolClassic  Protocol = "classic"  // cooperative-sticky, decided by a member
+	ProtocolConsumer Protocol = "consumer" // KIP-848, decided by the broker; Kafka 4.0 and later
+)
+
 // Config says what to consume and within which bounds. Zero fields take the default named with them.
 type Config struct {
 	// Kafka connects: seed brokers, TLS, SASL, client id, hooks. Required.
@@ -41,12 +49,20 @@ type Config struct {
 
 	Order Order // OrderConversation
 
+	// Protocol of the group: ProtocolClassic.
+	Protocol Protocol
+	// InstanceID makes the membership static: a restart within the session timeout moves no partition. It must be unique
+	// among the live members, and needs ProtocolClassic: franz-go cannot leave a KIP-848 group with one.
+	InstanceID string
+	// Owners keeps positions with the replies, too. Nil: in the group's commits alone.
+	Owners Owners
+
 	// MaxInFlight bounds claimed tasks, which is calls open at once: 256.
 	MaxInFlight int
 	// MaxQueued bounds the unsettled records held for one partition; at the bound its fetching pauses, at half of it
-	// goes on: 4096.
+	// goes on: 16,384. A conversation or a workspace with more records than that holds up those behind it.
 	MaxQueued int
-	// MaxQueuedBytes bounds the same in bytes: 8 MiB.
+	// MaxQueuedBytes bounds the same in bytes: 16 MiB.
 	MaxQueuedBytes int
 	// MaxWindow bounds how far a partition is read beyond its first unsettled record, in records: 65,536.
 	MaxWindow int
@@ -86,9 +102,17 @@ func (c Config) withDefaults() (Config, error) {
 	if !c.Order.Valid() {
 		return c, fmt.Errorf("consumer: unknown order %q", c.Order)
 	}
+	switch {
+	case c.Protocol == "":
+		c.Protocol = ProtocolClassic
+	case c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer:
+		return c, fmt.Errorf("consumer: unknown group protocol %q", c.Protocol)
+	case c.Protocol == ProtocolConsumer && c.InstanceID != "":
+		return c, errors.New("consumer: an instance id needs the classic group protocol")
+	}
 	setInt(&c.MaxInFlight, 256)
-	setInt(&c.MaxQueued, 4096)
-	setInt(&c.MaxQueuedBytes, 8<<20)
+	setInt(&c.MaxQueued, 16384)
+	setInt(&c.MaxQueuedBytes, 16<<20)
 	setInt(&c.MaxWindow, 65536)
 	setDuration(&c.Lease, 20*time.Second)
 	setDuration(&c.ParkMax, time.Minute)

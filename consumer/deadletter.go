@@ -22,7 +22,7 @@ func (c *Consumer) deadLetter(it *item, reason string) {
 			cancel()
 			if err == nil {
 				c.log.Warn("record dead-lettered", "reason", reason, "topic", it.asg.topic, "partition", it.asg.partition, "offset", it.offset, "task", it.ref.TaskID)
-				c.ended("dead_lettered", 0, it)
+				c.endApart("dead_lettered", it)
 				return
 			}
 			c.log.Error("dead letter not acknowledged, trying again; its partition's position waits for it",

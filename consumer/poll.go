@@ -83,22 +83,18 @@ func (s *session) receive(p kgo.FetchTopicPartition) {
 	c := s.c
 	c.mu.Lock()
 	a := s.assignments[partitionKey{p.Topic, p.Partition}]
-	if a != nil && !a.resumed && !a.dead {
-		committed, ahead := c.positions.Resume(p.Topic, p.Partition)
-		if len(p.Records) > 0 && p.Records[0].Offset < committed {
-			// The log was cut back or replaced: its offsets may hold other records than those that were settled.
-			c.log.Error("the log begins again below the committed position", "topic", p.Topic, "partition", p.Partition,
-				"committed", committed, "offset", p.Records[0].Offset)
-			committed, ahead = -1, nil
-		}
-		a.resumed, a.committed.Offset, a.ahead = true, committed, ahead
-		a.meta = offsets.EncodeRuns(committed, ahead, aheadLimit)
-		a.tracker.Resume(ahead) // or the next commit would forget those that are not read again yet
-	}
-	c.mu.Unlock()
 	if a == nil {
+		c.mu.Unlock()
 		return // revoked since it was fetched: its next owner reads them
 	}
+	if len(p.Records) > 0 && p.Records[0].Offset < a.behind {
+		// The log was cut back while it was read: its offsets may hold other records than those that were settled.
+		c.beginEvent(beginLogCut, partitionKey{p.Topic, p.Partition}, a.committed.Offset, p.Records[0].Offset, logRange{-1, p.HighWatermark})
+		s.end(errLogCut)
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
 
 	items := make([]*item, len(p.Records))
 	var rejected []*item
@@ -127,12 +123,16 @@ func (s *session) receive(p kgo.FetchTopicPartition) {
 		if !h.Valid() {
 			continue
 		}
+		from := a.behind
+		if !rec.Attrs.IsControl() { // a marker's offset is settled with the record behind it
+			a.behind = rec.Offset + 1
+		}
 		if it == nil {
 			a.tracker.Done(h)
 			skipped++
 			continue
 		}
-		it.handle = h
+		it.handle, it.from = h, max(0, from)
 		a.received = append(a.received, receipt{it.offset, it.timestamp})
 		a.bytes += it.size()
 		if it.ref.Workspace == "" {

@@ -21,7 +21,7 @@ func (c *Consumer) Partitions() []PartitionState {
 	for _, a := range c.session.assignments {
 		s := PartitionState{
 			Topic: a.topic, Partition: a.partition, Position: a.tracker.Position().Offset, Committed: a.committed.Offset,
-			End: a.logEnd, InFlight: a.tracker.Unsettled(), SettledAhead: a.tracker.SettledAhead(), Head: -1, Paused: a.paused,
+			End: a.logEnd, InFlight: a.tracker.Unsettled(), SettledAhead: a.tracker.SettledAhead(), Head: -1, Paused: a.paused, Begin: a.why,
 		}
 		if head, ok := a.head(); ok {
 			s.Head, s.HeadAge = head.offset, max(0, time.Since(time.UnixMilli(head.timestamp)))
