@@ -39,6 +39,8 @@ type world struct {
 	client  *kgo.Client // producer and observer
 	admin   *kadm.Client
 
+	protocol consumer.Protocol // of the workers
+
 	mu         sync.Mutex
 	storeCalls map[string]int
 }
@@ -51,7 +53,7 @@ func newWorld(t *testing.T, partitions int32) *world {
 func newWorldWith(t *testing.T, partitions int32, cfg memory.Config) *world {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic), kfake.SeedTopics(1, topic+".dlq"),
-		kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "1000"}))
+		kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "1000", "group.consumer.heartbeat.interval.ms": "200"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +77,17 @@ func newWorldWith(t *testing.T, partitions int32, cfg memory.Config) *world {
 	w.store = memory.New(cfg)
 	t.Cleanup(func() { client.Close(); cluster.Close() })
 	return w
+}
+
+// protocols runs a test under both group protocols.
+func protocols(t *testing.T, partitions int32, test func(t *testing.T, w *world)) {
+	for _, p := range []consumer.Protocol{consumer.ProtocolClassic, consumer.ProtocolConsumer} {
+		t.Run(string(p), func(t *testing.T) {
+			w := newWorld(t, partitions)
+			w.protocol = p
+			test(t, w)
+		})
+	}
 }
 
 // submit stores one task and returns it; publish makes its record.
@@ -171,7 +184,7 @@ func (w *world) start(name string, change ...func(*consumer.Config)) *worker {
 	w.t.Helper()
 	cfg := consumer.Config{
 		Kafka: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...)},
-		Topic: topic, Group: group, Worker: name,
+		Topic: topic, Group: group, Worker: name, Protocol: w.protocol,
 		Lease: 2 * time.Second, CommitInterval: 20 * time.Millisecond,
 		SessionTimeout: 3 * time.Second, RebalanceTimeout: 20 * time.Second, DrainTimeout: 10 * time.Second,
 		Retry:  tasks.RetryPolicy{Base: 10 * time.Millisecond, Max: 20 * time.Millisecond},
