@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/fencepost/fencepost/offsets"
 )
 
@@ -72,7 +74,10 @@ func (s *session) commit(ctx context.Context, list []*assignment) {
 	for i, err := range errs {
 		if err != nil {
 			failed = err
-			if errors.Is(err, offsets.ErrNotOwner) {
+			switch {
+			case errors.Is(err, kerr.FencedInstanceID):
+				s.end(errInstanceTaken)
+			case errors.Is(err, offsets.ErrNotOwner):
 				s.end(errNotOwner)
 			}
 			continue

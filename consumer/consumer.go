@@ -162,6 +162,9 @@ func (c *Consumer) runSessions(ctx context.Context) error {
 		c.mu.Unlock()
 		began := time.Now()
 		if err := s.run(); err != nil && ctx.Err() == nil {
+			if errors.Is(err, errInstanceTaken) {
+				return err // taking it back would only make the other one do the same
+			}
 			c.log.Error("group session ended, beginning a new one", "error", err)
 			if time.Since(began) > time.Minute {
 				pause.reset()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -325,4 +326,26 @@ func TestCommitErrorsAreTransient(t *testing.T) {
 	w.start("w1")
 	w.finished(id, tasks.StatusCompleted)
 	eventually(t, "committed in the end", func() bool { return w.committed(0) == 1 })
+}
+
+func TestASecondProcessWithTheSameInstanceIDEndsTheFirst(t *testing.T) {
+	w := newWorld(t, 1)
+	static := func(c *consumer.Config) { c.InstanceID = "worker-0" }
+	first := w.start("w1", static)
+	eventually(t, "the first has joined", func() bool { return len(first.Partitions()) == 1 })
+	second := w.start("w2", static)
+	select {
+	case err := <-first.done:
+		if err == nil || !strings.Contains(err.Error(), "instance id") {
+			t.Errorf("Run: %v", err)
+		}
+		close(first.done)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the first goes on")
+	}
+	id := w.send(0, "c", "m")
+	w.finished(id, tasks.StatusCompleted)
+	if len(second.Partitions()) != 1 {
+		t.Error("the second does not own the partition")
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/fencepost/fencepost/offsets"
@@ -53,6 +54,9 @@ func (s *session) pollErrors(fetches kgo.Fetches, failed map[partitionKey]failin
 		var group *kgo.ErrGroupSession
 		switch {
 		case s.ctx.Err() != nil:
+			return
+		case errors.Is(err, kerr.FencedInstanceID), errors.Is(err, kerr.UnreleasedInstanceID):
+			s.end(errInstanceTaken)
 			return
 		case errors.As(err, &loss):
 			s.c.log.Error("records were lost before they were read", "topic", topic, "partition", partition,

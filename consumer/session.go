@@ -36,6 +36,7 @@ var (
 	errMemberChanged = errors.New("the group has given us a new member id: what was assigned before is lost")
 	errLogCut        = errors.New("the log was cut back below what was read")
 	errFenced        = errors.New("another worker has taken the ownership of a partition")
+	errInstanceTaken = errors.New("another process has joined the group with this instance id; give each worker its own")
 	errNotOwner      = errors.New("the group refused a commit: this member is no longer in it")
 )
 

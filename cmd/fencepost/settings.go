@@ -167,6 +167,8 @@ func (l *llmSettings) open(a *app) (llm.Provider, error) {
 type nodeSettings struct {
 	listen, adminListen   string
 	offsets, order        *cli.Choice
+	protocol              *cli.Choice
+	instanceID            string
 	maxInFlight           int
 	lease, callTimeout    time.Duration
 	drain, session, start time.Duration
@@ -181,6 +183,9 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.Var(n.offsets, "offsets", "where positions are kept")
 	n.order = cli.NewChoice(string(consumer.OrderConversation), string(consumer.OrderPartition), string(consumer.OrderNone))
 	f.Var(n.order, "order", "which records wait for one another")
+	n.protocol = cli.NewChoice(string(consumer.ProtocolClassic), string(consumer.ProtocolConsumer))
+	f.Var(n.protocol, "group-protocol", "who assigns partitions: a member, or the broker (KIP-848, Kafka 4.0 and later)")
+	f.StringVar(&n.instanceID, "instance-id", "", "static membership: a `name` that is this worker's alone and the same after a restart; classic only")
 	f.IntVar(&n.maxInFlight, "max-in-flight", 256, "calls open at once in a worker")
 	f.DurationVar(&n.lease, "lease", 20*time.Second, "how long a worker's right to a task lives without renewal")
 	f.DurationVar(&n.callTimeout, "call-timeout", 5*time.Minute, "longest provider call")
@@ -209,6 +214,9 @@ func (n *nodeSettings) check() error {
 	if n.maxInFlight < 1 || n.maxInFlight > 100_000 {
 		return cli.Usage("", "--max-in-flight: %d is not within 1 and 100000", n.maxInFlight)
 	}
+	if n.instanceID != "" && n.protocol.String() != string(consumer.ProtocolClassic) {
+		return cli.Usage("", "--instance-id: needs --group-protocol classic, since the client cannot leave a KIP-848 group with one")
+	}
 	if n.maxAttempts < 1 || n.maxAttempts > 20 {
 		return cli.Usage("", "--max-attempts: %d is not within 1 and 20", n.maxAttempts)
 	}
@@ -220,6 +228,7 @@ func (n *nodeSettings) config(model string) node.Config {
 	return node.Config{
 		Listen: n.listen, AdminListen: n.adminListen,
 		Consumer: consumer.Config{
+			Protocol: consumer.Protocol(n.protocol.String()), InstanceID: n.instanceID,
 			Order: consumer.Order(n.order.String()), MaxInFlight: n.maxInFlight, Lease: n.lease, CallTimeout: n.callTimeout,
 			DrainTimeout: n.drain, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
 		},
