@@ -3,6 +3,7 @@ package consumer
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/fencepost/fencepost/offsets"
 )
@@ -36,6 +37,7 @@ type assignment struct {
 	paused    bool
 	committed offsets.Position // what the group has, as far as we know
 	meta      string           // the settled-ahead runs committed with it
+	said      time.Time        // when it was last committed, or assigned
 	logEnd    int64            // high watermark of the last fetch, -1 before
 	received  []receipt        // of unsettled records and of those that follow the first one, by offset
 
@@ -143,7 +145,7 @@ func (a *assignment) head() (receipt, bool) {
 }
 
 // commit is what there is to commit, and whether it is news to the group.
-func (a *assignment) commit() (offsets.Commit, bool) {
+func (a *assignment) commit(again time.Duration) (offsets.Commit, bool) {
 	c := offsets.Commit{Topic: a.topic, Partition: a.partition, Position: a.tracker.Position()}
 	if c.Position.Offset < 0 && a.committed.Offset >= 0 {
 		c.Position.Offset = a.first // nothing received yet; what is stored with the replies may be ahead of the group's commit
@@ -153,7 +155,7 @@ func (a *assignment) commit() (offsets.Commit, bool) {
 	}
 	a.head() // keeps the receipts as short as the window
 	c.Ahead = a.tracker.Ahead(nil)
-	return c, c.Position.Offset > a.committed.Offset || offsets.EncodeRuns(c.Position.Offset, c.Ahead, aheadLimit) != a.meta
+	return c, c.Position.Offset > a.committed.Offset || time.Since(a.said) > again || offsets.EncodeRuns(c.Position.Offset, c.Ahead, aheadLimit) != a.meta
 }
 
 // aheadLimit is the length in which two encodings are compared; the committer applies the broker's own limit.

@@ -59,7 +59,7 @@ func (s *session) commit(ctx context.Context, list []*assignment) {
 	member := s.member
 	for _, a := range list {
 		// An assignment of a former membership has nothing to say any more.
-		if commit, news := a.commit(); news && a.member == member {
+		if commit, news := a.commit(c.cfg.RecommitAfter); news && a.member == member {
 			commits, from = append(commits, commit), append(from, a)
 		}
 	}
@@ -82,7 +82,7 @@ func (s *session) commit(ctx context.Context, list []*assignment) {
 			}
 			continue
 		}
-		from[i].committed = commits[i].Position
+		from[i].committed, from[i].said = commits[i].Position, time.Now()
 		from[i].meta = offsets.EncodeRuns(commits[i].Position.Offset, commits[i].Ahead, aheadLimit)
 	}
 	c.mu.Unlock()

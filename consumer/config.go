@@ -78,6 +78,9 @@ type Config struct {
 
 	// CommitInterval: 1 s.
 	CommitInterval time.Duration
+	// RecommitAfter is the age at which a position that has not moved is committed again: 6 h. Brokers forget commits that
+	// are older than offsets.retention.minutes, 7 days by default.
+	RecommitAfter time.Duration
 	// SessionTimeout of the group: 15 s, so that the work of a killed worker goes on after about a lease.
 	SessionTimeout time.Duration
 	// RebalanceTimeout of the group: 60 s.
@@ -118,6 +121,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDuration(&c.ParkMax, time.Minute)
 	setDuration(&c.CallTimeout, 5*time.Minute)
 	setDuration(&c.CommitInterval, time.Second)
+	setDuration(&c.RecommitAfter, 6*time.Hour)
 	setDuration(&c.SessionTimeout, 15*time.Second)
 	setDuration(&c.RebalanceTimeout, time.Minute)
 	setDuration(&c.DrainTimeout, 25*time.Second)

@@ -52,6 +52,7 @@ func newWorld(t *testing.T, partitions int32) *world {
 
 func newWorldWith(t *testing.T, partitions int32, cfg memory.Config) *world {
 	t.Helper()
+	t.Parallel() // they wait more than they work
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic), kfake.SeedTopics(1, topic+".dlq"),
 		kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "1000", "group.consumer.heartbeat.interval.ms": "200"}))
 	if err != nil {

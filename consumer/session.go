@@ -139,7 +139,7 @@ func (s *session) onAssigned(_ context.Context, cl *kgo.Client, assigned map[str
 			s.assignments[key] = &assignment{
 				topic: topic, partition: p, member: member, session: s,
 				tracker: offsets.NewTracker(), lanes: map[uint64]*lane{}, first: -1, behind: -1,
-				committed: offsets.Position{Offset: -1, LeaderEpoch: -1}, logEnd: -1,
+				committed: offsets.Position{Offset: -1, LeaderEpoch: -1}, said: time.Now(), logEnd: -1,
 			}
 		}
 	}
