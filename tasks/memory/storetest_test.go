@@ -66,6 +66,11 @@ func newHarness(t *testing.T) storetest.Harness {
 				s.mu.Unlock()
 			}
 		},
+		Own: func(p tasks.Place) int64 {
+			owned, _ := s.Own(p, nil, 1<<40)
+			return owned.Epoch
+		},
+		Kept:    s.Kept,
 		Runs:    600,
 		LoseAck: func() { lose.Store(true) },
 		Handoffs: func() []tasks.Handoff {

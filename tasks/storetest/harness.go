@@ -37,6 +37,11 @@ type Harness struct {
 	// Delayed are the delayed handoffs: in how long each is due, by task.
 	Delayed func() map[uuid.UUID]time.Duration
 
+	// Own gives the partition of a place, of which nothing else counts, a new owner, as its assignment to a worker does, and
+	// returns its epoch. Kept is what is stored as settled of the partition: spans, ascending and apart from each other.
+	Own  func(tasks.Place) (epoch int64)
+	Kept func(tasks.Place) [][2]int64
+
 	// Runs is how many runs of random steps the state machine makes, unless -rapid.checks says. When 0, it makes 20 on one
 	// harness; else harnesses are taken to be cheap, and each run has its own.
 	Runs int
@@ -53,7 +58,7 @@ type test struct {
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, tests := range [][]test{
 		submitTests, poisonTests, textTests, claimTests, budgetTests, renewTests, settleTests, fenceTests, raceTests, cancelTests,
-		ledgerTests, outboxTests, readTests, ackTests, workspaceTests,
+		ledgerTests, outboxTests, readTests, ackTests, workspaceTests, placeTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
