@@ -63,8 +63,8 @@ var explained = map[string]string{
 	"promoteHandoffs":     `ARRAY[i(999990), i(999991)], '{0,1}'`,
 	"pendingHandoffs":     `10001`,
 	"snapshotOutbox":      `1000`,
-	"unfinishedTasks":     `now(), pg_current_snapshot()::text, '10s', '00000000-0000-0000-0000-000000000000', 1000`,
-	"recoverTasks":        `now(), pg_current_snapshot()::text, '10s', ARRAY[i(999990), i(999991)], '{0,1}'`,
+	"unfinishedTasks":     `now(), pg_current_snapshot(), '10s', '00000000-0000-0000-0000-000000000000', 1000`,
+	"recoverTasks":        `now(), pg_current_snapshot(), '10s', ARRAY[i(999990), i(999991)], '{0,1}'`,
 	"notify":              `'{fencepost_handoffs}'`,
 }
 

@@ -31,7 +31,7 @@ func (n *Node) buildDispatcher() error {
 		return err
 	}
 	n.dispatcher, err = outbox.New(outbox.Config{
-		Store: postgres.NewOutbox(n.store.Pool()), Kafka: opts, Topic: n.config.Kafka.Topic, Owner: n.name,
+		Store: postgres.NewOutbox(n.store.Pool()), Kafka: opts, Topic: n.config.Kafka.Topic, Group: n.config.Kafka.Group, Owner: n.name,
 		Logger: n.config.Logger, Registerer: n.registry,
 	})
 	if err != nil {
