@@ -46,7 +46,7 @@ const placeAnswer = `
     from (select consumer_group, topic_id, partition, range_agg(int8range(first, beyond)) as spans from fated where good group by 1, 2, 3) g
     where p.consumer_group = g.consumer_group and p.topic_id = g.topic_id and p.partition = g.partition
 )
-select f.n, f.verdict, f.next, f.ended and not f.good from fated f`
+select f.n, f.verdict, f.next, f.ended and not f.good as fenced from fated f`
 
 const (
 	settlePlacedFreeSQL = settleInput + placeArrays + settleColumns + placeColumns + settleLocked + ` skip locked` + settleMoves +

@@ -160,6 +160,30 @@ var placeTests = []test{
 		k.wantKept(old[1], [2]int64{2, 3}, [2]int64{6, 7})
 		k.wantKept(other, [2]int64{5, 6})
 	}},
+	{"I2_places_of_a_batch_that_waits_for_a_row", func(k *kit) {
+		p := k.owned(0)
+		s, held := k.started()
+		_, free := k.started()
+		_, ended := k.started()
+		k.settle(fail(ended), tasks.VerdictAccepted, tasks.StatusFailed)
+		unknown := at(complete(held, "x"), p, 6)
+		unknown.TaskID = newID()
+		letGo := k.Hold(s.TaskID)
+		var out []tasks.Settled
+		together(2, func(i int) {
+			if i == 0 {
+				letGo(0)
+			} else {
+				out = k.settleAll(at(complete(held, "reply"), p, 0), at(complete(free, "reply"), p, 2), at(complete(ended, "x"), p, 4), unknown)
+			}
+		})
+		for n, want := range []tasks.Verdict{tasks.VerdictAccepted, tasks.VerdictAccepted, tasks.VerdictTerminal, tasks.VerdictMissing} {
+			if out[n].Verdict != want || out[n].Fenced {
+				k.Fatalf("item %d: %+v, want %s", n, out[n], want)
+			}
+		}
+		k.wantKept(p, [2]int64{0, 1}, [2]int64{2, 3}, [2]int64{4, 5}, [2]int64{6, 7})
+	}},
 	{"spans_merge", func(k *kit) {
 		p := k.owned(0)
 		for _, span := range [][2]int64{{10, 12}, {5, 7}, {20, 21}, {7, 10}, {21, 21}, {30, 29}, {0, 5}} {
