@@ -88,6 +88,9 @@ type Config struct {
 	// DrainTimeout is how long a revoke or a stop waits for started work: 25 s, at most half of RebalanceTimeout, since
 	// a member that exceeds the rebalance timeout may lose all its partitions.
 	DrainTimeout time.Duration
+	// StopTimeout is how long a stop lets calls go on altogether: DrainTimeout, and never less. A call that needs longer is
+	// made again by another worker, so a deploy costs no second call where this is the longest call.
+	StopTimeout time.Duration
 
 	Logger     *slog.Logger          // slog.Default()
 	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere
@@ -125,6 +128,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDuration(&c.SessionTimeout, 15*time.Second)
 	setDuration(&c.RebalanceTimeout, time.Minute)
 	setDuration(&c.DrainTimeout, 25*time.Second)
+	c.StopTimeout = max(c.StopTimeout, c.DrainTimeout)
 	if c.DrainTimeout > c.RebalanceTimeout/2 {
 		return c, fmt.Errorf("consumer: the drain timeout (%s) must be at most half of the rebalance timeout (%s), or a slow drain costs every partition",
 			c.DrainTimeout, c.RebalanceTimeout)

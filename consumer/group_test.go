@@ -29,6 +29,7 @@ func TestStopDrainsAndHandsOverWithoutASecondCall(t *testing.T) {
 		first := w.start("w1")
 		eventually(t, "the call is open", func() bool { return w.model.open.Load() == 1 })
 		first.stop(errors.New("deploy"))
+		eventually(t, "nothing new is started", func() bool { return first.Ready() != nil })
 		second := w.start("w2")
 		open()
 		first.shutdown(t)
@@ -96,6 +97,28 @@ func TestI5_RebalanceWithWorkInFlightCostsNoSecondCall(t *testing.T) {
 			if n := w.model.called(fmt.Sprintf("m%d", i)); n != 1 {
 				t.Errorf("m%d: %d calls", i, n)
 			}
+		}
+	})
+}
+
+func TestAStopLetsCallsGoOnBeyondTheDrain(t *testing.T) {
+	protocols(t, 1, func(t *testing.T, w *world) {
+		open := w.model.gate("long")
+		id := w.send(0, "c", "long")
+		first := w.start("w1", func(c *consumer.Config) { c.DrainTimeout, c.StopTimeout = 100*time.Millisecond, 20*time.Second })
+		eventually(t, "the call is open", func() bool { return w.model.open.Load() == 1 })
+		first.stop(errors.New("deploy"))
+		second := w.start("w2")
+		eventually(t, "the second has the partition and parks its record", func() bool {
+			p := second.Partitions()
+			return len(p) == 1 && p[0].InFlight == 1
+		})
+		open()
+		first.shutdown(t)
+		w.finished(id, tasks.StatusCompleted)
+		eventually(t, "the second commits it", func() bool { return w.committed(0) == 1 })
+		if n := w.model.called("long"); n != 1 || w.task(id).Worker != "w1" {
+			t.Errorf("%d calls, reply by %q", n, w.task(id).Worker)
 		}
 	})
 }

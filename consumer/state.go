@@ -34,11 +34,16 @@ func (c *Consumer) Partitions() []PartitionState {
 	return list
 }
 
-// errNotJoined: no assignment has been received from the group.
-var errNotJoined = errors.New("not yet a member of the consumer group")
+var (
+	errNotJoined = errors.New("not yet a member of the consumer group")
+	errStopping  = errors.New("draining: nothing new is started")
+)
 
 // Ready says why this worker cannot work, or nil. A member without partitions is ready.
 func (c *Consumer) Ready() error {
+	if c.stopping.Load() {
+		return errStopping
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.session == nil || !c.session.joined {

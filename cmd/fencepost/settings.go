@@ -172,6 +172,7 @@ type nodeSettings struct {
 	maxInFlight           int
 	lease, callTimeout    time.Duration
 	drain, session, start time.Duration
+	stop                  time.Duration
 	maxAttempts           int
 	deadline, retention   time.Duration
 }
@@ -189,7 +190,8 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.IntVar(&n.maxInFlight, "max-in-flight", 256, "calls open at once in a worker")
 	f.DurationVar(&n.lease, "lease", 20*time.Second, "how long a worker's right to a task lives without renewal")
 	f.DurationVar(&n.callTimeout, "call-timeout", 5*time.Minute, "longest provider call")
-	f.DurationVar(&n.drain, "drain-timeout", 25*time.Second, "how long a stop waits for started work")
+	f.DurationVar(&n.drain, "drain-timeout", 25*time.Second, "how long a stop or a moving partition waits for started work")
+	f.DurationVar(&n.stop, "stop-timeout", 25*time.Second, "how long a stop lets calls go on altogether; what needs longer is called again elsewhere")
 	f.DurationVar(&n.session, "session-timeout", 15*time.Second, "how long the group waits for a worker that says nothing")
 	f.DurationVar(&n.start, "start-timeout", 30*time.Second, "how long a start waits for Postgres and for Kafka")
 	f.IntVar(&n.maxAttempts, "max-attempts", 5, "provider calls for a task, unless the message says otherwise")
@@ -204,6 +206,7 @@ func (n *nodeSettings) check() error {
 		least time.Duration
 	}{
 		{"lease", n.lease, time.Second}, {"call-timeout", n.callTimeout, time.Second}, {"drain-timeout", n.drain, 0},
+		{"stop-timeout", n.stop, 0},
 		{"session-timeout", n.session, time.Second}, {"start-timeout", n.start, 0}, {"deadline", n.deadline, time.Second},
 		{"retention", n.retention, time.Minute},
 	} {
@@ -230,7 +233,7 @@ func (n *nodeSettings) config(model string) node.Config {
 		Consumer: consumer.Config{
 			Protocol: consumer.Protocol(n.protocol.String()), InstanceID: n.instanceID,
 			Order: consumer.Order(n.order.String()), MaxInFlight: n.maxInFlight, Lease: n.lease, CallTimeout: n.callTimeout,
-			DrainTimeout: n.drain, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
+			DrainTimeout: n.drain, StopTimeout: n.stop, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
 		},
 		Defaults:     httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
 		StartTimeout: n.start, DrainTimeout: n.drain,
