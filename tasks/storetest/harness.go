@@ -12,6 +12,8 @@ import (
 // Harness is a fresh, empty store and the handles by which the suite reaches what a caller of tasks.Store cannot.
 type Harness struct {
 	Store tasks.Store
+	// Outbox is the dispatcher's side of the same store.
+	Outbox Outbox
 
 	// Advance makes everything stored d older, as if d had passed. Memory moves its clock. Postgres moves its stored
 	// instants back, rather than sleep, so that the suite's leases can be long and never run out on a slow machine:
@@ -58,7 +60,7 @@ type test struct {
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, tests := range [][]test{
 		submitTests, poisonTests, textTests, claimTests, budgetTests, renewTests, settleTests, fenceTests, raceTests, cancelTests,
-		ledgerTests, outboxTests, readTests, ackTests, workspaceTests, placeTests,
+		ledgerTests, outboxTests, recoverTests, readTests, ackTests, workspaceTests, placeTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
