@@ -18,7 +18,8 @@ type Begin struct {
 	// Settled is what the group's commit says: [0, position) and the runs ahead of it. It is merged into what is stored,
 	// so that a group may change the place of its positions, both ways, without losing or repeating a record.
 	Settled []Run
-	// End is the log's end. What is stored as settled beyond it speaks of records that are gone, and is dropped.
+	// End is the log's end. What is stored as settled beyond it speaks of records that are gone, and is dropped. A position
+	// of the group beyond it speaks of another log, and with it all of Settled counts for nothing.
 	End int64
 }
 

@@ -180,8 +180,8 @@ type nodeSettings struct {
 func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.StringVar(&n.listen, "listen", "127.0.0.1:8080", "`address` of the API")
 	f.StringVar(&n.adminListen, "admin-listen", "127.0.0.1:8081", "`address` of the admin listener, which has no authentication")
-	n.offsets = cli.NewChoice("kafka")
-	f.Var(n.offsets, "offsets", "where positions are kept")
+	n.offsets = cli.NewChoice("kafka", "postgres")
+	f.Var(n.offsets, "offsets", "where positions are kept: in the group's commits, or with the replies, followed by the commits")
 	n.order = cli.NewChoice(string(consumer.OrderConversation), string(consumer.OrderPartition), string(consumer.OrderNone))
 	f.Var(n.order, "order", "which records wait for one another")
 	n.protocol = cli.NewChoice(string(consumer.ProtocolClassic), string(consumer.ProtocolConsumer))
@@ -236,7 +236,8 @@ func (n *nodeSettings) config(model string) node.Config {
 			DrainTimeout: n.drain, StopTimeout: n.stop, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
 		},
 		Defaults:     httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
-		StartTimeout: n.start, DrainTimeout: n.drain,
+		OffsetsInPostgres: n.offsets.String() == "postgres",
+		StartTimeout:      n.start, DrainTimeout: n.drain,
 		Version: version(),
 	}
 }

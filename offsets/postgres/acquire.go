@@ -48,7 +48,7 @@ func (p *Positions) Acquire(ctx context.Context, worker string, items []offsets.
 		column(items, func(b *offsets.Begin) [16]byte { return b.TopicID }),
 		column(items, func(b *offsets.Begin) int32 { return b.Partition }),
 		column(items, func(b *offsets.Begin) string { return b.Topic }),
-		column(items, func(b *offsets.Begin) string { return multirange(b.Settled) }),
+		column(items, func(b *offsets.Begin) string { return multirange(given(b)) }),
 		column(items, func(b *offsets.Begin) int64 { return max(0, b.End) }))
 	if err != nil {
 		return nil, fmt.Errorf("acquire partitions: %w", err)
@@ -72,6 +72,15 @@ func (p *Positions) Acquire(ctx context.Context, worker string, items []offsets.
 		return nil, fmt.Errorf("acquire partitions: %w", err)
 	}
 	return out, nil
+}
+
+// given is what the group's commit says of this log. A position beyond the log's end was committed for another: cut off at
+// the end it would declare the whole of this one settled.
+func given(b *offsets.Begin) []offsets.Run {
+	if len(b.Settled) > 0 && b.Settled[0].From == 0 && b.Settled[0].To > b.End {
+		return nil
+	}
+	return b.Settled
 }
 
 func distinct(items []offsets.Begin) error {

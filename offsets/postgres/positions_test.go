@@ -37,7 +37,7 @@ func TestAcquireMergesWhatTheGroupSays(t *testing.T) {
 func TestAcquireDropsWhatIsBeyondTheEnd(t *testing.T) {
 	k := newKit(t)
 	// Of a new row and of one that is there, of the items' own ends.
-	given := []run{{From: 0, To: 10}, {From: 15, To: 25}}
+	given := []run{{From: 0, To: 10}, {From: 15, To: 25}} // of a group whose position, 10, is beyond the ends 0 and -1
 	for epoch := int64(1); epoch <= 2; epoch++ {
 		out := k.acquire("w", begin(topicA, 0, 20, given...), begin(topicA, 1, 0, given...), begin(topicA, 2, -1, given...), begin(topicA, 3, 99, given...))
 		for i, want := range [][]run{{{From: 0, To: 10}, {From: 15, To: 20}}, {}, {}, given} {
@@ -66,6 +66,18 @@ func TestAcquireOfARecreatedTopicBeginsAnew(t *testing.T) {
 	}
 	k.want(topicA, 0, 1, run{From: 0, To: 50}, run{From: 60, To: 61})
 	k.want(topicB, 0, 1, run{From: 0, To: 1})
+}
+
+// A topic that was made again, and whose group still has the old one's position: nothing of the new log is settled.
+func TestAcquireIgnoresAPositionOfAnotherLog(t *testing.T) {
+	k := newKit(t)
+	group := []run{{From: 0, To: 50}, {From: 60, To: 70}}
+	for _, settled := range [][]run{group, {{From: 0, To: 10}}, group} {
+		k.acquire("w", begin(topicA, 0, 49, settled...))
+	}
+	k.want(topicA, 0, 3, run{From: 0, To: 10})
+	k.acquire("w", begin(topicA, 0, 50, group...))
+	k.want(topicA, 0, 4, run{From: 0, To: 50})
 }
 
 func TestAcquireRefusesAPartitionNamedTwice(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fencepost/fencepost/consumer"
 	"github.com/fencepost/fencepost/offsets/kafka"
+	places "github.com/fencepost/fencepost/offsets/postgres"
 	"github.com/fencepost/fencepost/tasks/httpapi"
 	"github.com/fencepost/fencepost/tasks/outbox"
 	"github.com/fencepost/fencepost/tasks/postgres"
@@ -55,6 +56,9 @@ func (n *Node) buildWorker() error {
 		}
 		// Other processes' APIs have waiters of the same tasks.
 		n.hints.Notify(postgres.ChannelFinished)
+	}
+	if n.config.OffsetsInPostgres {
+		config.Owners = places.New(n.store.Pool())
 	}
 	positions := kafka.New(kafka.Config{Group: config.Group, Logger: n.config.Logger})
 	if n.worker, err = consumer.New(config, n.store, n.config.Provider, positions); err != nil {
