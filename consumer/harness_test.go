@@ -35,6 +35,7 @@ type world struct {
 	t       *testing.T
 	cluster *kfake.Cluster
 	store   *memory.Store
+	tasks   tasks.Store // what the workers use: store, unless the test is about another
 	model   *model
 	client  *kgo.Client // producer and observer
 	admin   *kadm.Client
@@ -76,6 +77,7 @@ func newWorldWith(t *testing.T, partitions int32, cfg memory.Config) *world {
 		return nil
 	}
 	w.store = memory.New(cfg)
+	w.tasks = w.store
 	t.Cleanup(func() { client.Close(); cluster.Close() })
 	return w
 }
@@ -104,7 +106,7 @@ func (w *world) submit(conversation, content string, change ...func(*tasks.Submi
 		f(&s)
 	}
 	s.Fingerprint = s.ComputeFingerprint()
-	got, err := w.store.Submit(w.t.Context(), []tasks.Submission{s})
+	got, err := w.tasks.Submit(w.t.Context(), []tasks.Submission{s})
 	if err != nil || got[0].Err != nil {
 		w.t.Fatal(err, got)
 	}
@@ -134,7 +136,7 @@ func (w *world) send(partition int32, conversation, content string, change ...fu
 
 func (w *world) task(id uuid.UUID) tasks.Task {
 	w.t.Helper()
-	task, err := w.store.Task(w.t.Context(), workspace, id)
+	task, err := w.tasks.Task(w.t.Context(), workspace, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -194,7 +196,7 @@ func (w *world) start(name string, change ...func(*consumer.Config)) *worker {
 	for _, f := range change {
 		f(&cfg)
 	}
-	c, err := consumer.New(cfg, w.store, w.model, kafka.New(kafka.Config{Group: group, Logger: cfg.Logger}))
+	c, err := consumer.New(cfg, w.tasks, w.model, kafka.New(kafka.Config{Group: group, Logger: cfg.Logger}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
