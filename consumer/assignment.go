@@ -3,8 +3,7 @@ package consumer
 import (
 	"cmp"
 	"slices"
-
-	"github.com/twmb/franz-go/pkg/kgo"
+	"time"
 
 	"github.com/fencepost/fencepost/offsets"
 )
@@ -16,14 +15,17 @@ type assignment struct {
 	topic     string
 	partition int32
 	member    string // the member id under which it was acquired
-	client    *kgo.Client
+	session   *session
+	owner     offsets.Owner // Epoch 0: positions are kept in the group's commits alone
 
 	tracker *offsets.Tracker
-	resumed bool          // the fetched commit has been read
-	ahead   []offsets.Run // settled beyond the committed position by whoever had the partition before
+	first   int64         // where reading begins, -1 unknown
+	why     string        // why it is not the committed position: a begin event
+	ahead   []offsets.Run // settled beyond first by whoever had the partition before
+	behind  int64         // end of the last record received: the next one's span reaches back to it
 
 	lanes map[uint64]*lane
-	ready fifo // may be claimed now
+	ready fair // may be claimed now
 	bytes int  // of items that are not ended
 
 	started  int           // items that are itemStarted
@@ -35,6 +37,7 @@ type assignment struct {
 	paused    bool
 	committed offsets.Position // what the group has, as far as we know
 	meta      string           // the settled-ahead runs committed with it
+	said      time.Time        // when it was last committed, or assigned
 	logEnd    int64            // high watermark of the last fetch, -1 before
 	received  []receipt        // of unsettled records and of those that follow the first one, by offset
 
@@ -46,40 +49,14 @@ type receipt struct {
 	timestamp int64 // Unix milliseconds
 }
 
-// lane is the queue of records that wait for one another. A lane that has an unsettled record started, ready or parked
-// is busy.
-type lane struct {
-	key  uint64
-	busy bool
-	wait fifo
-}
-
-// fifo is a queue of items that keeps its array.
-type fifo struct {
-	items []*item
-	head  int
-}
-
-func (q *fifo) push(it *item) { q.items = append(q.items, it) }
-
-func (q *fifo) len() int { return len(q.items) - q.head }
-
-func (q *fifo) pop() *item {
-	if q.head == len(q.items) {
-		return nil
+// begin notes where reading begins, before the first record.
+func (a *assignment) begin(at, committed int64, ahead []offsets.Run, owner offsets.Owner, event string) {
+	a.first, a.behind, a.ahead, a.owner, a.why = at, at, ahead, owner, event
+	a.tracker.Resume(ahead) // or the next commit would forget those that are not read again yet
+	if committed > at {
+		committed = -1 // a position of a log that is gone must not hold back the new one's
 	}
-	it := q.items[q.head]
-	q.items[q.head] = nil
-	q.head++
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	} else if q.head > 1024 && q.head > len(q.items)/2 {
-		// Without it a queue that never runs empty would grow for ever.
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-	return it
+	a.committed.Offset = committed
 }
 
 // enqueue puts a registered record where it waits for its turn.
@@ -168,14 +145,17 @@ func (a *assignment) head() (receipt, bool) {
 }
 
 // commit is what there is to commit, and whether it is news to the group.
-func (a *assignment) commit() (offsets.Commit, bool) {
+func (a *assignment) commit(again time.Duration) (offsets.Commit, bool) {
 	c := offsets.Commit{Topic: a.topic, Partition: a.partition, Position: a.tracker.Position()}
+	if c.Position.Offset < 0 && a.committed.Offset >= 0 {
+		c.Position.Offset = a.first // nothing received yet; what is stored with the replies may be ahead of the group's commit
+	}
 	if a.dead || c.Position.Offset < 0 {
 		return c, false
 	}
 	a.head() // keeps the receipts as short as the window
 	c.Ahead = a.tracker.Ahead(nil)
-	return c, c.Position.Offset > a.committed.Offset || offsets.EncodeRuns(c.Position.Offset, c.Ahead, aheadLimit) != a.meta
+	return c, c.Position.Offset > a.committed.Offset || time.Since(a.said) > again || offsets.EncodeRuns(c.Position.Offset, c.Ahead, aheadLimit) != a.meta
 }
 
 // aheadLimit is the length in which two encodings are compared; the committer applies the broker's own limit.

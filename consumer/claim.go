@@ -85,8 +85,10 @@ func (c *Consumer) claimed(batch []*item, answers []tasks.Claimed, sent time.Tim
 			free++
 		case tasks.DecisionFinished:
 			finished = append(finished, it)
+			free++
 		case tasks.DecisionHandedOff:
 			handedOff = append(handedOff, it)
+			free++
 		default:
 			missing = append(missing, it)
 			free++
@@ -105,12 +107,8 @@ func (c *Consumer) claimed(batch []*item, answers []tasks.Claimed, sent time.Tim
 		c.calls.Add(1)
 		go c.call(j)
 	}
-	if len(finished) > 0 {
-		c.ended("finished", len(finished), finished...)
-	}
-	if len(handedOff) > 0 {
-		c.ended("handed_off", len(handedOff), handedOff...)
-	}
+	c.endApart("finished", finished...)
+	c.endApart("handed_off", handedOff...)
 	for _, it := range missing {
 		c.deadLetter(it, "unknown_task")
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/fencepost/fencepost/offsets"
 )
 
@@ -57,7 +59,7 @@ func (s *session) commit(ctx context.Context, list []*assignment) {
 	member := s.member
 	for _, a := range list {
 		// An assignment of a former membership has nothing to say any more.
-		if commit, news := a.commit(); news && a.member == member {
+		if commit, news := a.commit(c.cfg.RecommitAfter); news && a.member == member {
 			commits, from = append(commits, commit), append(from, a)
 		}
 	}
@@ -72,12 +74,15 @@ func (s *session) commit(ctx context.Context, list []*assignment) {
 	for i, err := range errs {
 		if err != nil {
 			failed = err
-			if errors.Is(err, offsets.ErrNotOwner) {
+			switch {
+			case errors.Is(err, kerr.FencedInstanceID):
+				s.end(errInstanceTaken)
+			case errors.Is(err, offsets.ErrNotOwner):
 				s.end(errNotOwner)
 			}
 			continue
 		}
-		from[i].committed = commits[i].Position
+		from[i].committed, from[i].said = commits[i].Position, time.Now()
 		from[i].meta = offsets.EncodeRuns(commits[i].Position.Offset, commits[i].Ahead, aheadLimit)
 	}
 	c.mu.Unlock()

@@ -29,6 +29,14 @@ func (o Order) Valid() bool {
 	return o == OrderConversation || o == OrderPartition || o == OrderNone
 }
 
+// Protocol is how the group decides who owns what.
+type Protocol string
+
+const (
+	ProtocolClassic  Protocol = "classic"  // cooperative-sticky, decided by a member
+	ProtocolConsumer Protocol = "consumer" // KIP-848, decided by the broker; Kafka 4.0 and later
+)
+
 // Config says what to consume and within which bounds. Zero fields take the default named with them.
 type Config struct {
 	// Kafka connects: seed brokers, TLS, SASL, client id, hooks. Required.
@@ -41,12 +49,20 @@ type Config struct {
 
 	Order Order // OrderConversation
 
+	// Protocol of the group: ProtocolClassic.
+	Protocol Protocol
+	// InstanceID makes the membership static: a restart within the session timeout moves no partition. It must be unique
+	// among the live members, and needs ProtocolClassic: franz-go cannot leave a KIP-848 group with one.
+	InstanceID string
+	// Owners keeps positions with the replies, too. Nil: in the group's commits alone.
+	Owners Owners
+
 	// MaxInFlight bounds claimed tasks, which is calls open at once: 256.
 	MaxInFlight int
 	// MaxQueued bounds the unsettled records held for one partition; at the bound its fetching pauses, at half of it
-	// goes on: 4096.
+	// goes on: 16,384. A conversation or a workspace with more records than that holds up those behind it.
 	MaxQueued int
-	// MaxQueuedBytes bounds the same in bytes: 8 MiB.
+	// MaxQueuedBytes bounds the same in bytes: 16 MiB.
 	MaxQueuedBytes int
 	// MaxWindow bounds how far a partition is read beyond its first unsettled record, in records: 65,536.
 	MaxWindow int
@@ -62,6 +78,9 @@ type Config struct {
 
 	// CommitInterval: 1 s.
 	CommitInterval time.Duration
+	// RecommitAfter is the age at which a position that has not moved is committed again: 6 h. Brokers forget commits that
+	// are older than offsets.retention.minutes, 7 days by default.
+	RecommitAfter time.Duration
 	// SessionTimeout of the group: 15 s, so that the work of a killed worker goes on after about a lease.
 	SessionTimeout time.Duration
 	// RebalanceTimeout of the group: 60 s.
@@ -69,6 +88,9 @@ type Config struct {
 	// DrainTimeout is how long a revoke or a stop waits for started work: 25 s, at most half of RebalanceTimeout, since
 	// a member that exceeds the rebalance timeout may lose all its partitions.
 	DrainTimeout time.Duration
+	// StopTimeout is how long a stop lets calls go on altogether: DrainTimeout, and never less. A call that needs longer is
+	// made again by another worker, so a deploy costs no second call where this is the longest call.
+	StopTimeout time.Duration
 
 	Logger     *slog.Logger          // slog.Default()
 	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere
@@ -86,17 +108,27 @@ func (c Config) withDefaults() (Config, error) {
 	if !c.Order.Valid() {
 		return c, fmt.Errorf("consumer: unknown order %q", c.Order)
 	}
+	switch {
+	case c.Protocol == "":
+		c.Protocol = ProtocolClassic
+	case c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer:
+		return c, fmt.Errorf("consumer: unknown group protocol %q", c.Protocol)
+	case c.Protocol == ProtocolConsumer && c.InstanceID != "":
+		return c, errors.New("consumer: an instance id needs the classic group protocol")
+	}
 	setInt(&c.MaxInFlight, 256)
-	setInt(&c.MaxQueued, 4096)
-	setInt(&c.MaxQueuedBytes, 8<<20)
+	setInt(&c.MaxQueued, 16384)
+	setInt(&c.MaxQueuedBytes, 16<<20)
 	setInt(&c.MaxWindow, 65536)
 	setDuration(&c.Lease, 20*time.Second)
 	setDuration(&c.ParkMax, time.Minute)
 	setDuration(&c.CallTimeout, 5*time.Minute)
 	setDuration(&c.CommitInterval, time.Second)
+	setDuration(&c.RecommitAfter, 6*time.Hour)
 	setDuration(&c.SessionTimeout, 15*time.Second)
 	setDuration(&c.RebalanceTimeout, time.Minute)
 	setDuration(&c.DrainTimeout, 25*time.Second)
+	c.StopTimeout = max(c.StopTimeout, c.DrainTimeout)
 	if c.DrainTimeout > c.RebalanceTimeout/2 {
 		return c, fmt.Errorf("consumer: the drain timeout (%s) must be at most half of the rebalance timeout (%s), or a slow drain costs every partition",
 			c.DrainTimeout, c.RebalanceTimeout)

@@ -58,6 +58,8 @@ type Consumer struct {
 	parkingWake chan struct{}
 	commitWake  chan struct{}
 	finished    atomic.Int64 // records settled since the last commit
+	stopping    atomic.Bool
+	stopSince   atomic.Int64
 
 	settleMu    sync.Mutex
 	settleWork  *sync.Cond
@@ -88,8 +90,8 @@ func New(cfg Config, store tasks.Store, provider llm.Provider, positions Positio
 func (c *Consumer) now() int64 { return int64(time.Since(c.epoch)) }
 
 // Run consumes until ctx is done, then drains: it starts nothing new, waits for started work up to the drain timeout,
-// commits and leaves the group. Calls that outlast the drain are cancelled and their tasks handed on at once. It
-// returns nil after a drain. Every goroutine it started has ended when it returns.
+// commits and leaves the group. Calls that outlast the drain go on under their leases until the stop timeout; then they
+// are cancelled and their tasks handed on at once. It returns nil after a drain. Every goroutine it started has ended when it returns.
 func (c *Consumer) Run(ctx context.Context) error {
 	var stopCalls, stopHard context.CancelCauseFunc
 	base := context.WithoutCancel(ctx)
@@ -98,6 +100,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 	c.hard, stopHard = context.WithCancelCause(base)
 	defer stopHard(nil)
 	defer stopCalls(nil)
+	defer context.AfterFunc(ctx, func() {
+		c.stopSince.Store(c.now())
+		c.stopping.Store(true)
+	})()
 
 	producer, err := kgo.NewClient(append(append([]kgo.Opt{}, c.cfg.Kafka...),
 		// An idempotent record in flight outlives its context, and a stop would wait for a broker that stands still. A dead
@@ -126,12 +132,14 @@ func (c *Consumer) Run(ctx context.Context) error {
 
 	err = c.runSessions(ctx)
 
-	// The sessions have drained. What still runs is cancelled, and settled as work for whoever comes next.
+	// The sessions have drained and left the group. Calls go on under their leases until the stop timeout; what still runs
+	// then is cancelled, and settled as work for whoever comes next.
 	stopWork(errStopped)
 	c.mu.Lock()
 	c.work.Broadcast()
 	c.mu.Unlock()
 	claims.Wait()
+	c.awaitCalls(c.cfg.StopTimeout - time.Duration(c.now()-c.stopSince.Load()))
 	stopCalls(errStopped)
 	timer := time.AfterFunc(settleGrace, func() { stopHard(errStopped) })
 	c.calls.Wait()
@@ -143,6 +151,24 @@ func (c *Consumer) Run(ctx context.Context) error {
 	stopBackground(nil)
 	background.Wait()
 	return err
+}
+
+// awaitCalls waits for the calls, at most for d.
+func (c *Consumer) awaitCalls(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	done := make(chan struct{})
+	go func() { // ends with the calls, which Run waits for in any case
+		c.calls.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
 // settleGrace is how long a stop waits for the store to take the last settles.
@@ -161,6 +187,9 @@ func (c *Consumer) runSessions(ctx context.Context) error {
 		c.mu.Unlock()
 		began := time.Now()
 		if err := s.run(); err != nil && ctx.Err() == nil {
+			if errors.Is(err, errInstanceTaken) {
+				return err // taking it back would only make the other one do the same
+			}
 			c.log.Error("group session ended, beginning a new one", "error", err)
 			if time.Since(began) > time.Minute {
 				pause.reset()

@@ -29,7 +29,7 @@ func (c *Consumer) deadLetter(it *item, reason string) {
 			cancel()
 			if err == nil {
 				c.log.Warn("record dead-lettered", "reason", reason, "topic", it.asg.topic, "partition", it.asg.partition, "offset", it.offset, "task", it.ref.TaskID)
-				c.ended("dead_lettered", 0, it)
+				c.endApart("dead_lettered", it)
 				return
 			}
 			if errors.Is(err, kerr.MessageTooLarge) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,108 +24,135 @@ import (
 )
 
 func TestStopDrainsAndHandsOverWithoutASecondCall(t *testing.T) {
-	w := newWorld(t, 2)
-	open := w.model.gate("slow")
-	slow := w.send(0, "c", "slow")
-	behind := w.send(0, "c", "behind") // waits in the lane: not started, so not waited for
-	first := w.start("w1")
-	eventually(t, "the call is open", func() bool { return w.model.open.Load() == 1 })
-	first.stop(errors.New("deploy"))
-	second := w.start("w2")
-	open()
-	first.shutdown(t)
-	w.finished(slow, tasks.StatusCompleted)
-	w.finished(behind, tasks.StatusCompleted)
-	eventually(t, "all is committed", func() bool { return w.committed(0) == 2 })
-	if n := w.model.called("slow"); n != 1 {
-		t.Errorf("%d calls for a task that was drained", n)
-	}
-	if task := w.task(behind); task.Attempts != 1 || task.Worker != "w2" {
-		t.Errorf("the task behind: %d attempts, worker %q", task.Attempts, task.Worker)
-	}
-	second.shutdown(t)
+	protocols(t, 2, func(t *testing.T, w *world) {
+		open := w.model.gate("slow")
+		slow := w.send(0, "c", "slow")
+		behind := w.send(0, "c", "behind") // waits in the lane: not started, so not waited for
+		first := w.start("w1")
+		eventually(t, "the call is open", func() bool { return w.model.open.Load() == 1 })
+		first.stop(errors.New("deploy"))
+		eventually(t, "nothing new is started", func() bool { return first.Ready() != nil })
+		second := w.start("w2")
+		open()
+		first.shutdown(t)
+		w.finished(slow, tasks.StatusCompleted)
+		w.finished(behind, tasks.StatusCompleted)
+		eventually(t, "all is committed", func() bool { return w.committed(0) == 2 })
+		if n := w.model.called("slow"); n != 1 {
+			t.Errorf("%d calls for a task that was drained", n)
+		}
+		if task := w.task(behind); task.Attempts != 1 || task.Worker != "w2" {
+			t.Errorf("the task behind: %d attempts, worker %q", task.Attempts, task.Worker)
+		}
+		second.shutdown(t)
+	})
 }
 
 func TestDrainTimeoutHandsTheTaskOnAtOnce(t *testing.T) {
-	w := newWorld(t, 1)
-	w.model.on("stuck", func(ctx context.Context, n int) (llm.Answer, error) {
-		if n > 1 {
-			return answer("second try"), nil
+	protocols(t, 1, func(t *testing.T, w *world) {
+		w.model.on("stuck", func(ctx context.Context, n int) (llm.Answer, error) {
+			if n > 1 {
+				return answer("second try"), nil
+			}
+			<-ctx.Done()
+			return llm.Answer{}, &llm.Failure{Class: llm.Cancelled, Message: "cancelled", Err: context.Cause(ctx), Report: llm.Report{WireRequests: 1}}
+		})
+		id := w.send(0, "c", "stuck")
+		first := w.start("w1", func(c *consumer.Config) { c.DrainTimeout, c.Lease = 200*time.Millisecond, time.Minute })
+		eventually(t, "the call is open", func() bool { return w.model.open.Load() == 1 })
+		second := w.start("w2", func(c *consumer.Config) { c.Lease = time.Minute })
+		eventually(t, "the second has joined", func() bool { return second.Ready() == nil })
+		first.shutdown(t)
+		w.finished(id, tasks.StatusCompleted) // long before the lease of a minute is over
+		if task := w.task(id); task.Attempts != 2 || task.Interruptions != 0 {
+			t.Errorf("%d attempts, %d interruptions", task.Attempts, task.Interruptions)
 		}
-		<-ctx.Done()
-		return llm.Answer{}, &llm.Failure{Class: llm.Cancelled, Message: "cancelled", Err: context.Cause(ctx), Report: llm.Report{WireRequests: 1}}
+		eventually(t, "committed", func() bool { return w.committed(0) == 1 })
 	})
-	id := w.send(0, "c", "stuck")
-	first := w.start("w1", func(c *consumer.Config) { c.DrainTimeout, c.Lease = 200*time.Millisecond, time.Minute })
-	eventually(t, "the call is open", func() bool { return w.model.open.Load() == 1 })
-	second := w.start("w2", func(c *consumer.Config) { c.Lease = time.Minute })
-	eventually(t, "the second has joined", func() bool { return second.Ready() == nil })
-	first.shutdown(t)
-	w.finished(id, tasks.StatusCompleted) // long before the lease of a minute is over
-	if task := w.task(id); task.Attempts != 2 || task.Interruptions != 0 {
-		t.Errorf("%d attempts, %d interruptions", task.Attempts, task.Interruptions)
-	}
-	eventually(t, "committed", func() bool { return w.committed(0) == 1 })
 }
 
 func TestI5_RebalanceWithWorkInFlightCostsNoSecondCall(t *testing.T) {
-	w := newWorld(t, 6)
-	var ids []uuid.UUID
-	gates := make([]func(), 0, 60)
-	for i := range 60 {
-		content := fmt.Sprintf("m%d", i)
-		gates = append(gates, w.model.gate(content))
-		ids = append(ids, w.send(int32(i%6), content, content))
-	}
-	w.start("w1")
-	eventually(t, "all calls are open", func() bool { return w.model.open.Load() == 60 })
-	second := w.start("w2")
-	// The first worker drains what moves: let one call after the other end while the group rebalances.
-	for _, open := range gates {
-		open()
-		time.Sleep(time.Millisecond)
-	}
-	for _, id := range ids {
-		w.finished(id, tasks.StatusCompleted)
-	}
-	eventually(t, "the second worker has its share", func() bool { return len(second.Partitions()) == 3 })
-	for p := range int32(6) {
-		eventually(t, "all is committed", func() bool { return w.committed(p) == 10 })
-	}
-	for i := range ids {
-		if n := w.model.called(fmt.Sprintf("m%d", i)); n != 1 {
-			t.Errorf("m%d: %d calls", i, n)
+	protocols(t, 6, func(t *testing.T, w *world) {
+		var ids []uuid.UUID
+		gates := make([]func(), 0, 60)
+		for i := range 60 {
+			content := fmt.Sprintf("m%d", i)
+			gates = append(gates, w.model.gate(content))
+			ids = append(ids, w.send(int32(i%6), content, content))
 		}
-	}
+		w.start("w1")
+		eventually(t, "all calls are open", func() bool { return w.model.open.Load() == 60 })
+		second := w.start("w2")
+		// The first worker drains what moves: let one call after the other end while the group rebalances.
+		for _, open := range gates {
+			open()
+			time.Sleep(time.Millisecond)
+		}
+		for _, id := range ids {
+			w.finished(id, tasks.StatusCompleted)
+		}
+		eventually(t, "the second worker has its share", func() bool { return len(second.Partitions()) == 3 })
+		for p := range int32(6) {
+			eventually(t, "all is committed", func() bool { return w.committed(p) == 10 })
+		}
+		for i := range ids {
+			if n := w.model.called(fmt.Sprintf("m%d", i)); n != 1 {
+				t.Errorf("m%d: %d calls", i, n)
+			}
+		}
+	})
+}
+
+func TestAStopLetsCallsGoOnBeyondTheDrain(t *testing.T) {
+	protocols(t, 1, func(t *testing.T, w *world) {
+		open := w.model.gate("long")
+		id := w.send(0, "c", "long")
+		first := w.start("w1", func(c *consumer.Config) { c.DrainTimeout, c.StopTimeout = 100*time.Millisecond, 20*time.Second })
+		eventually(t, "the call is open", func() bool { return w.model.open.Load() == 1 })
+		first.stop(errors.New("deploy"))
+		second := w.start("w2")
+		eventually(t, "the second has the partition and parks its record", func() bool {
+			p := second.Partitions()
+			return len(p) == 1 && p[0].InFlight == 1
+		})
+		open()
+		first.shutdown(t)
+		w.finished(id, tasks.StatusCompleted)
+		eventually(t, "the second commits it", func() bool { return w.committed(0) == 1 })
+		if n := w.model.called("long"); n != 1 || w.task(id).Worker != "w1" {
+			t.Errorf("%d calls, reply by %q", n, w.task(id).Worker)
+		}
+	})
 }
 
 // A call that outlasts the drain goes on under its lease: the new owner's record waits for it.
 func TestI4_CallThatOutlastsTheDrainIsWaitedForByTheNewOwner(t *testing.T) {
-	w := newWorld(t, 2)
-	open := w.model.gate("long")
-	defer open()
-	long := []uuid.UUID{w.send(0, "a", "long"), w.send(1, "b", "long")}
-	short := func(c *consumer.Config) { c.DrainTimeout, c.Lease = 300*time.Millisecond, 4*time.Second }
-	w.start("w1", short)
-	eventually(t, "both calls are open", func() bool { return w.model.open.Load() == 2 })
-	second := w.start("w2", short)
-	eventually(t, "the second worker owns a partition and parks its record", func() bool {
-		p := second.Partitions()
-		return len(p) == 1 && p[0].InFlight == 1
-	})
-	other := w.send(second.Partitions()[0].Partition, "other", "other")
-	w.finished(other, tasks.StatusCompleted) // a parked record holds no slot
-	open()
-	for _, id := range long {
-		w.finished(id, tasks.StatusCompleted)
-		if task := w.task(id); task.Worker != "w1" || task.Version != 1 {
-			t.Errorf("worker %q, version %d: the call was made again", task.Worker, task.Version)
+	protocols(t, 2, func(t *testing.T, w *world) {
+		open := w.model.gate("long")
+		defer open()
+		long := []uuid.UUID{w.send(0, "a", "long"), w.send(1, "b", "long")}
+		short := func(c *consumer.Config) { c.DrainTimeout, c.Lease = 300*time.Millisecond, 4*time.Second }
+		w.start("w1", short)
+		eventually(t, "both calls are open", func() bool { return w.model.open.Load() == 2 })
+		second := w.start("w2", short)
+		eventually(t, "the second worker owns a partition and parks its record", func() bool {
+			p := second.Partitions()
+			return len(p) == 1 && p[0].InFlight == 1
+		})
+		other := w.send(second.Partitions()[0].Partition, "other", "other")
+		w.finished(other, tasks.StatusCompleted) // a parked record holds no slot
+		open()
+		for _, id := range long {
+			w.finished(id, tasks.StatusCompleted)
+			if task := w.task(id); task.Worker != "w1" || task.Version != 1 {
+				t.Errorf("worker %q, version %d: the call was made again", task.Worker, task.Version)
+			}
 		}
-	}
-	eventually(t, "the new owner commits it", func() bool { return w.committed(0)+w.committed(1) == 3 })
-	if n := w.model.called("long"); n != 2 {
-		t.Errorf("%d calls for two tasks", n)
-	}
+		eventually(t, "the new owner commits it", func() bool { return w.committed(0)+w.committed(1) == 3 })
+		if n := w.model.called("long"); n != 2 {
+			t.Errorf("%d calls for two tasks", n)
+		}
+	})
 }
 
 func TestTakeoverWhenTheLeaseEnds(t *testing.T) {
@@ -165,77 +193,79 @@ func TestCancelledTaskStopsItsCall(t *testing.T) {
 }
 
 func TestSettledAheadIsNotReadAgainAfterACrash(t *testing.T) {
-	w := newWorld(t, 1)
-	open := w.model.gate("head")
-	defer open()
-	head := w.send(0, "head", "head")
-	for i := range 30 {
-		w.send(0, fmt.Sprint(i), "ahead")
-	}
-	first := w.start("w1", func(c *consumer.Config) { c.DrainTimeout = 50 * time.Millisecond })
-	eventually(t, "30 are settled ahead and committed as such", func() bool {
-		p := first.Partitions()
-		return len(p) == 1 && p[0].SettledAhead == 30 && w.metadata(0) != "" && w.model.called("ahead") == 30
+	protocols(t, 1, func(t *testing.T, w *world) {
+		open := w.model.gate("head")
+		defer open()
+		head := w.send(0, "head", "head")
+		for i := range 30 {
+			w.send(0, fmt.Sprint(i), "ahead")
+		}
+		first := w.start("w1", func(c *consumer.Config) { c.DrainTimeout = 50 * time.Millisecond })
+		eventually(t, "30 are settled ahead and committed as such", func() bool {
+			p := first.Partitions()
+			return len(p) == 1 && p[0].SettledAhead == 30 && w.metadata(0) != "" && w.model.called("ahead") == 30
+		})
+		eventually(t, "the metadata covers all", func() bool { return len(w.ahead(0)) == 1 && w.ahead(0)[0].To == 31 })
+		first.shutdown(t)
+		claims := w.counted("Claim", 0)
+		w.start("w2")
+		open()
+		w.finished(head, tasks.StatusCompleted)
+		eventually(t, "all is committed", func() bool { return w.committed(0) == 31 })
+		if got := w.counted("Claim", claims); got > 5 {
+			t.Errorf("%d claim batches after the restart: the settled records were claimed again", got)
+		}
+		if n := w.model.called("ahead"); n != 30 {
+			t.Errorf("%d calls for 30 tasks", n)
+		}
 	})
-	eventually(t, "the metadata covers all", func() bool { return len(w.ahead(0)) == 1 && w.ahead(0)[0].To == 31 })
-	first.shutdown(t)
-	claims := w.counted("Claim", 0)
-	w.start("w2")
-	open()
-	w.finished(head, tasks.StatusCompleted)
-	eventually(t, "all is committed", func() bool { return w.committed(0) == 31 })
-	if got := w.counted("Claim", claims); got > 5 {
-		t.Errorf("%d claim batches after the restart: the settled records were claimed again", got)
-	}
-	if n := w.model.called("ahead"); n != 30 {
-		t.Errorf("%d calls for 30 tasks", n)
-	}
 }
 
 // Every commit on the wire is compared with what is unfinished at that moment.
 func TestI2_OnTheWireUnderChurn(t *testing.T) {
 	const partitions, each = 4, 150
-	w := newWorld(t, partitions)
-	var mu sync.Mutex
-	byOffset := map[int32][]uuid.UUID{}
-	w.cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		w.cluster.KeepControl()
-		for _, topic := range req.(*kmsg.OffsetCommitRequest).Topics {
-			for _, p := range topic.Partitions {
-				mu.Lock()
-				before := append([]uuid.UUID(nil), byOffset[p.Partition][:min(p.Offset, int64(len(byOffset[p.Partition])))]...)
-				mu.Unlock()
-				for offset, id := range before {
-					if task, err := w.store.Task(context.Background(), workspace, id); err != nil || !task.Status.Terminal() {
-						t.Errorf("partition %d committed at %d while record %d is %s (%v)", p.Partition, p.Offset, offset, task.Status, err)
+	protocols(t, partitions, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		byOffset := map[int32][]uuid.UUID{}
+		w.cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			w.cluster.KeepControl()
+			for _, topic := range req.(*kmsg.OffsetCommitRequest).Topics {
+				for _, p := range topic.Partitions {
+					mu.Lock()
+					before := append([]uuid.UUID(nil), byOffset[p.Partition][:min(p.Offset, int64(len(byOffset[p.Partition])))]...)
+					mu.Unlock()
+					for offset, id := range before {
+						if task, err := w.store.Task(context.Background(), workspace, id); err != nil || !task.Status.Terminal() {
+							t.Errorf("partition %d committed at %d while record %d is %s (%v)", p.Partition, p.Offset, offset, task.Status, err)
+						}
 					}
 				}
 			}
+			return nil, nil, false
+		})
+		for i := range partitions * each {
+			p := int32(i % partitions)
+			id := w.submit(fmt.Sprint("c", i%40), "m")
+			mu.Lock()
+			byOffset[p] = append(byOffset[p], id)
+			mu.Unlock()
+			w.publish(p, fmt.Sprint("c", i%40), id)
 		}
-		return nil, nil, false
+		w.model.on("m", func(context.Context, int) (llm.Answer, error) {
+			time.Sleep(time.Duration(uuid.New()[0]%8) * time.Millisecond)
+			return answer("ok"), nil
+		})
+		quick := func(c *consumer.Config) { c.CommitInterval, c.MaxInFlight = 5*time.Millisecond, 8 }
+		w.start("base", quick)
+		for i := range 4 {
+			extra := w.start(fmt.Sprint("extra", i), quick)
+			eventually(t, "it takes part", func() bool { return len(extra.Partitions()) > 0 })
+			extra.shutdown(t)
+		}
+		for p := range int32(partitions) {
+			eventually(t, "all is committed", func() bool { return w.committed(p) == each })
+		}
 	})
-	for i := range partitions * each {
-		p := int32(i % partitions)
-		id := w.submit(fmt.Sprint("c", i%40), "m")
-		mu.Lock()
-		byOffset[p] = append(byOffset[p], id)
-		mu.Unlock()
-		w.publish(p, fmt.Sprint("c", i%40), id)
-	}
-	w.model.on("m", func(context.Context, int) (llm.Answer, error) {
-		time.Sleep(time.Duration(uuid.New()[0]%8) * time.Millisecond)
-		return answer("ok"), nil
-	})
-	quick := func(c *consumer.Config) { c.CommitInterval, c.MaxInFlight = 5*time.Millisecond, 8 }
-	w.start("base", quick)
-	for i := range 4 {
-		extra := w.start(fmt.Sprint("extra", i), quick)
-		eventually(t, "it takes part", func() bool { return len(extra.Partitions()) > 0 })
-		extra.shutdown(t)
-	}
-	for p := range int32(partitions) {
-		eventually(t, "all is committed", func() bool { return w.committed(p) == each })
-	}
 }
 
 func TestFullWindowPausesAndGoesOn(t *testing.T) {
@@ -286,26 +316,6 @@ func TestEvictedMemberBeginsAnewFromTheCommittedPosition(t *testing.T) {
 			t.Errorf("%s: %d calls", m, n)
 		}
 	}
-}
-
-// A broker that lost the end of its log gives out offsets again that were registered already.
-func TestLogThatWasCutBackIsReadAnew(t *testing.T) {
-	w := newWorld(t, 1)
-	var joins atomic.Int64
-	w.cluster.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
-		w.cluster.KeepControl()
-		joins.Add(1)
-		return nil, nil, false
-	})
-	w.start("w1")
-	w.finished(w.send(0, "c", "one"), tasks.StatusCompleted)
-	eventually(t, "committed", func() bool { return w.committed(0) == 1 })
-	before := joins.Load()
-	fault := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.OffsetOutOfRange, Count: 1})
-	defer fault.Remove()
-	eventually(t, "a new session", func() bool { return joins.Load() > before })
-	w.finished(w.send(0, "c", "two"), tasks.StatusCompleted)
-	eventually(t, "committed again", func() bool { return w.committed(0) == 2 })
 }
 
 func TestStoreAwayThenBack(t *testing.T) {
@@ -364,7 +374,7 @@ func TestHeldRowsHoldUpNoOtherSettles(t *testing.T) {
 	w := newWorld(t, 1)
 	var free atomic.Bool
 	held := []uuid.UUID{w.send(0, "a", "held"), w.send(0, "b", "held"), w.send(0, "c", "held")}
-	w.front = &holding{Store: w.store, held: func(id uuid.UUID) bool { return !free.Load() && slices.Contains(held, id) }}
+	w.tasks = &holding{Store: w.store, held: func(id uuid.UUID) bool { return !free.Load() && slices.Contains(held, id) }}
 	w.start("w1")
 	eventually(t, "the held ones are answered", func() bool { return w.model.called("held") == 3 })
 	for i := range 20 { // one after the other: each would wait for the held ones
@@ -391,4 +401,26 @@ func TestCommitErrorsAreTransient(t *testing.T) {
 	w.start("w1")
 	w.finished(id, tasks.StatusCompleted)
 	eventually(t, "committed in the end", func() bool { return w.committed(0) == 1 })
+}
+
+func TestASecondProcessWithTheSameInstanceIDEndsTheFirst(t *testing.T) {
+	w := newWorld(t, 1)
+	static := func(c *consumer.Config) { c.InstanceID = "worker-0" }
+	first := w.start("w1", static)
+	eventually(t, "the first has joined", func() bool { return len(first.Partitions()) == 1 })
+	second := w.start("w2", static)
+	select {
+	case err := <-first.done:
+		if err == nil || !strings.Contains(err.Error(), "instance id") {
+			t.Errorf("Run: %v", err)
+		}
+		close(first.done)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the first goes on")
+	}
+	id := w.send(0, "c", "m")
+	w.finished(id, tasks.StatusCompleted)
+	if len(second.Partitions()) != 1 {
+		t.Error("the second does not own the partition")
+	}
 }

@@ -35,10 +35,12 @@ type world struct {
 	t       *testing.T
 	cluster *kfake.Cluster
 	store   *memory.Store
-	front   tasks.Store // what workers use: store, or something before it
+	tasks   tasks.Store // what the workers use: store, unless the test is about another
 	model   *model
 	client  *kgo.Client // producer and observer
 	admin   *kadm.Client
+
+	protocol consumer.Protocol // of the workers
 
 	mu         sync.Mutex
 	storeCalls map[string]int
@@ -51,8 +53,9 @@ func newWorld(t *testing.T, partitions int32) *world {
 
 func newWorldWith(t *testing.T, partitions int32, cfg memory.Config) *world {
 	t.Helper()
+	t.Parallel() // they wait more than they work
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic), kfake.SeedTopics(1, topic+".dlq"),
-		kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "1000"}))
+		kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "1000", "group.consumer.heartbeat.interval.ms": "200"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +77,20 @@ func newWorldWith(t *testing.T, partitions int32, cfg memory.Config) *world {
 		return nil
 	}
 	w.store = memory.New(cfg)
-	w.front = w.store
+	w.tasks = w.store
 	t.Cleanup(func() { client.Close(); cluster.Close() })
 	return w
+}
+
+// protocols runs a test under both group protocols.
+func protocols(t *testing.T, partitions int32, test func(t *testing.T, w *world)) {
+	for _, p := range []consumer.Protocol{consumer.ProtocolClassic, consumer.ProtocolConsumer} {
+		t.Run(string(p), func(t *testing.T) {
+			w := newWorld(t, partitions)
+			w.protocol = p
+			test(t, w)
+		})
+	}
 }
 
 // submit stores one task and returns it; publish makes its record.
@@ -92,7 +106,7 @@ func (w *world) submit(conversation, content string, change ...func(*tasks.Submi
 		f(&s)
 	}
 	s.Fingerprint = s.ComputeFingerprint()
-	got, err := w.store.Submit(w.t.Context(), []tasks.Submission{s})
+	got, err := w.tasks.Submit(w.t.Context(), []tasks.Submission{s})
 	if err != nil || got[0].Err != nil {
 		w.t.Fatal(err, got)
 	}
@@ -122,7 +136,7 @@ func (w *world) send(partition int32, conversation, content string, change ...fu
 
 func (w *world) task(id uuid.UUID) tasks.Task {
 	w.t.Helper()
-	task, err := w.store.Task(w.t.Context(), workspace, id)
+	task, err := w.tasks.Task(w.t.Context(), workspace, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -173,7 +187,7 @@ func (w *world) start(name string, change ...func(*consumer.Config)) *worker {
 	w.t.Helper()
 	cfg := consumer.Config{
 		Kafka: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...)},
-		Topic: topic, Group: group, Worker: name,
+		Topic: topic, Group: group, Worker: name, Protocol: w.protocol,
 		Lease: 2 * time.Second, CommitInterval: 20 * time.Millisecond,
 		SessionTimeout: 3 * time.Second, RebalanceTimeout: 20 * time.Second, DrainTimeout: 10 * time.Second,
 		Retry:  tasks.RetryPolicy{Base: 10 * time.Millisecond, Max: 20 * time.Millisecond},
@@ -182,7 +196,7 @@ func (w *world) start(name string, change ...func(*consumer.Config)) *worker {
 	for _, f := range change {
 		f(&cfg)
 	}
-	c, err := consumer.New(cfg, w.front, w.model, kafka.New(kafka.Config{Group: group, Logger: cfg.Logger}))
+	c, err := consumer.New(cfg, w.tasks, w.model, kafka.New(kafka.Config{Group: group, Logger: cfg.Logger}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

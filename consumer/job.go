@@ -30,6 +30,8 @@ type job struct {
 	drop   bool // claimed for a partition that is being revoked
 
 	claimedAt int64 // on the consumer's clock
+	until     int64 // when the call must have ended, on the same
+	stray     bool  // given up: the record goes on without it. Guarded by Consumer.mu
 
 	// leases.mu guards:
 	renewed  int64 // when the last accepted renewal (or the claim) was sent, on the consumer's clock
@@ -38,23 +40,30 @@ type job struct {
 
 func (c *Consumer) newJob(it *item, work *tasks.Work, sent time.Time) *job {
 	ctx, cancel := context.WithCancelCause(c.callCtx)
-	return &job{it: it, work: work, ctx: ctx, cancel: cancel, claimedAt: int64(sent.Sub(c.epoch)), renewed: int64(sent.Sub(c.epoch))}
+	at := int64(sent.Sub(c.epoch))
+	limit, _ := c.callLimit(work)
+	return &job{it: it, work: work, ctx: ctx, cancel: cancel, claimedAt: at, renewed: at, until: at + int64(limit)}
+}
+
+// callLimit is how long the call may take, and what is said when it takes longer.
+func (c *Consumer) callLimit(work *tasks.Work) (time.Duration, error) {
+	if work.Remaining < c.cfg.CallTimeout {
+		return work.Remaining, errDeadline
+	}
+	return c.cfg.CallTimeout, errTimeout
 }
 
 // call runs the provider call of one attempt and hands in its settle. It is the job's own goroutine.
 func (c *Consumer) call(j *job) {
 	defer c.calls.Done()
 	begin := time.Now()
-	limit, cause := c.cfg.CallTimeout, errTimeout
-	if j.work.Remaining < limit {
-		limit, cause = j.work.Remaining, errDeadline
-	}
+	limit, cause := c.callLimit(j.work)
 	ctx, cancel := context.WithTimeoutCause(j.ctx, limit, cause)
 	answer, err := c.callProvider(ctx, j)
 	cancel()
 	c.metrics.llmCall.Observe(time.Since(begin).Seconds())
 
-	s := tasks.Settlement{Assignment: j.work.Assignment}
+	s := tasks.Settlement{Assignment: j.work.Assignment, Place: j.it.place()}
 	var report llm.Report
 	if err == nil {
 		report = answer.Report

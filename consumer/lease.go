@@ -97,13 +97,35 @@ func (c *Consumer) renew(ctx context.Context, jobs []*job) {
 
 // dropExpired is the watchdog for a store that does not answer: a job whose lease must have run out stops its call,
 // since its answer could not be accepted and someone else may already be paying for another.
+//
+// It is the watchdog for calls, too: one that has not returned a lease after it was told to is given up. Its lease is
+// renewed no more, so that the task can be taken over, and its record goes on; a partition must not be held up for ever
+// by a call that never ends.
 func (c *Consumer) dropExpired() {
+	var stray []*job
 	c.leases.mu.Lock()
-	defer c.leases.mu.Unlock()
 	now := c.now()
 	for j := range c.leases.jobs {
-		if !j.settling && time.Duration(now-j.renewed) > c.cfg.Lease {
+		if j.settling {
+			continue
+		}
+		if time.Duration(now-j.renewed) > c.cfg.Lease {
 			j.cancel(errLeaseLost)
 		}
+		if time.Duration(now-j.until) > c.cfg.Lease {
+			stray = append(stray, j)
+			delete(c.leases.jobs, j)
+		}
+	}
+	c.leases.mu.Unlock()
+	for _, j := range stray {
+		c.metrics.strayCalls.Inc()
+		c.log.Error("a call does not end although it was told to; its task can be taken over", "task", j.work.TaskID,
+			"attempt", j.work.Attempts, "partition", j.it.asg.partition, "offset", j.it.offset)
+		c.mu.Lock()
+		j.stray = true
+		c.park(j.it, c.cfg.Lease, true)
+		c.freeSlots(1)
+		c.mu.Unlock()
 	}
 }

@@ -12,10 +12,10 @@ import (
 // metrics holds what is counted as it happens. What can be read from the assignments is collected at each scrape
 // instead, so that a partition that moved away leaves no series behind.
 type metrics struct {
-	records, commits, rebalances, transitions, attempts, storeErrors *prometheus.CounterVec
+	records, commits, rebalances, transitions, attempts, storeErrors, beginEvents *prometheus.CounterVec
 
-	wireRequests, staleSettles, drainTimeouts prometheus.Counter
-	queueWait, llmCall, endToEnd              prometheus.Histogram
+	wireRequests, staleSettles, drainTimeouts, fencedPlaces, strayCalls prometheus.Counter
+	queueWait, llmCall, endToEnd                                        prometheus.Histogram
 }
 
 // seconds are the bounds of the histograms: from a call that fails at once to a user who waited an hour.
@@ -39,6 +39,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		attempts:    vec("llm_attempts_total", "Provider calls ended, by outcome: answered, or the failure's class.", "outcome"),
 		storeErrors: vec("consumer_store_errors_total", "Statements of the task store that failed and are tried again.", "operation"),
 
+		beginEvents: vec("consumer_begin_events_total", "Assignments that do not begin at the committed position, by reason.", "reason"),
+
+		fencedPlaces:  counter("consumer_fenced_places_total", "Stores of positions refused because another worker owns the partition."),
+		strayCalls:    counter("consumer_stray_calls_total", "Calls that did not end when they were told to, and were given up."),
 		wireRequests:  counter("llm_wire_requests_total", "Requests that reached the wire."),
 		staleSettles:  counter("stale_settles_refused_total", "Settles refused because the assignment was no longer the current one."),
 		drainTimeouts: counter("consumer_drain_timeouts_total", "Drains that ended with work still running."),
@@ -64,12 +68,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, class := range llm.Classes {
 		m.attempts.WithLabelValues(string(class))
 	}
-	for _, op := range []string{"claim", "renew", "settle"} {
+	for _, event := range beginEvents {
+		m.beginEvents.WithLabelValues(event)
+	}
+	for _, op := range []string{"claim", "renew", "settle", "place"} {
 		m.storeErrors.WithLabelValues(op)
 	}
 	if r != nil {
-		r.MustRegister(m.records, m.commits, m.rebalances, m.transitions, m.attempts, m.storeErrors,
-			m.wireRequests, m.staleSettles, m.drainTimeouts, m.queueWait, m.llmCall, m.endToEnd)
+		r.MustRegister(m.records, m.commits, m.rebalances, m.transitions, m.attempts, m.storeErrors, m.beginEvents,
+			m.wireRequests, m.staleSettles, m.drainTimeouts, m.fencedPlaces, m.strayCalls, m.queueWait, m.llmCall, m.endToEnd)
 	}
 	return m
 }
@@ -140,4 +147,5 @@ type PartitionState struct {
 	Head         int64         // offset of the record that holds the position back, -1 with none
 	HeadAge      time.Duration // since the record's own time
 	Paused       bool
+	Begin        string // why it did not begin at its committed position, "" when it did
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/fencepost/fencepost/offsets"
@@ -54,13 +55,12 @@ func (s *session) pollErrors(fetches kgo.Fetches, failed map[partitionKey]failin
 		switch {
 		case s.ctx.Err() != nil:
 			return
+		case errors.Is(err, kerr.FencedInstanceID), errors.Is(err, kerr.UnreleasedInstanceID):
+			s.end(errInstanceTaken)
+			return
 		case errors.As(err, &loss):
 			s.c.log.Error("records were lost before they were read", "topic", topic, "partition", partition,
 				"consumed_to", loss.ConsumedTo, "reset_to", loss.ResetTo)
-			if loss.ResetTo < loss.ConsumedTo {
-				// Offsets come again that the tracker has registered already, perhaps for other records.
-				s.end(err)
-			}
 			return
 		case errors.As(err, &group):
 			s.c.log.Warn("group session ended", "error", err)
@@ -84,28 +84,21 @@ func (s *session) pollErrors(fetches kgo.Fetches, failed map[partitionKey]failin
 
 // receive registers the records of one partition's fetch and queues them.
 func (s *session) receive(p kgo.FetchTopicPartition) {
-	if p.Err != nil && len(p.Records) == 0 {
-		return // says nothing of the log: see pollErrors
-	}
 	c := s.c
 	c.mu.Lock()
 	a := s.assignments[partitionKey{p.Topic, p.Partition}]
-	if a != nil && !a.resumed && !a.dead {
-		committed, ahead := c.positions.Resume(p.Topic, p.Partition)
-		if len(p.Records) > 0 && p.Records[0].Offset < committed {
-			// The log was cut back or replaced: its offsets may hold other records than those that were settled.
-			c.log.Error("the log begins again below the committed position", "topic", p.Topic, "partition", p.Partition,
-				"committed", committed, "offset", p.Records[0].Offset)
-			committed, ahead = -1, nil
-		}
-		a.resumed, a.committed.Offset, a.ahead = true, committed, ahead
-		a.meta = offsets.EncodeRuns(committed, ahead, aheadLimit)
-		a.tracker.Resume(ahead) // or the next commit would forget those that are not read again yet
-	}
-	c.mu.Unlock()
 	if a == nil {
+		c.mu.Unlock()
 		return // revoked since it was fetched: its next owner reads them
 	}
+	if len(p.Records) > 0 && p.Records[0].Offset < a.behind {
+		// The log was cut back while it was read: its offsets may hold other records than those that were settled.
+		c.beginEvent(beginLogCut, partitionKey{p.Topic, p.Partition}, a.committed.Offset, p.Records[0].Offset, logRange{-1, p.HighWatermark})
+		s.end(errLogCut)
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
 
 	items := make([]*item, len(p.Records))
 	var rejected []*item
@@ -134,12 +127,16 @@ func (s *session) receive(p kgo.FetchTopicPartition) {
 		if !h.Valid() {
 			continue
 		}
+		from := a.behind
+		if !rec.Attrs.IsControl() { // a marker's offset is settled with the record behind it
+			a.behind = rec.Offset + 1
+		}
 		if it == nil {
 			a.tracker.Done(h)
 			skipped++
 			continue
 		}
-		it.handle = h
+		it.handle, it.from = h, max(0, from)
 		a.received = append(a.received, receipt{it.offset, it.timestamp})
 		a.bytes += it.size()
 		if it.ref.Workspace == "" {

@@ -32,14 +32,14 @@ func (c *Consumer) adjustFetching(a *assignment) {
 	}
 	partition := map[string][]int32{a.topic: {a.partition}}
 	if !now {
-		a.client.ResumeFetchPartitions(partition)
+		a.session.client.ResumeFetchPartitions(partition)
 		return
 	}
-	a.client.PauseFetchPartitions(partition)
+	a.session.client.PauseFetchPartitions(partition)
 	c.mu.Lock()
 	dead := a.dead
 	c.mu.Unlock()
 	if dead { // retired while it was being paused: see retire
-		a.client.ResumeFetchPartitions(partition)
+		a.session.client.ResumeFetchPartitions(partition)
 	}
 }

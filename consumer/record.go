@@ -47,6 +47,7 @@ type item struct {
 	asg    *assignment
 	handle offsets.Handle
 	offset int64
+	from   int64 // the record accounts for [from, offset+1): gaps before it are settled with it
 	lane   *lane // nil: waits for nobody
 	ref    tasks.Ref
 	trace  string

@@ -48,7 +48,7 @@ func (c *Consumer) nextBatch(ctx context.Context, last time.Time) []*item {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		for ctx.Err() == nil && (len(c.ring) == 0 || c.slots <= 0) {
+		for ctx.Err() == nil && (len(c.ring) == 0 || c.slots <= 0 || c.soft.Err() != nil) {
 			c.work.Wait()
 		}
 		if ctx.Err() != nil {

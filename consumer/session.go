@@ -34,6 +34,9 @@ type partitionKey struct {
 
 var (
 	errMemberChanged = errors.New("the group has given us a new member id: what was assigned before is lost")
+	errLogCut        = errors.New("the log was cut back below what was read")
+	errFenced        = errors.New("another worker has taken the ownership of a partition")
+	errInstanceTaken = errors.New("another process has joined the group with this instance id; give each worker its own")
 	errNotOwner      = errors.New("the group refused a commit: this member is no longer in it")
 )
 
@@ -44,7 +47,6 @@ func (c *Consumer) newSession(ctx context.Context) (*session, error) {
 		kgo.ConsumerGroup(c.cfg.Group),
 		kgo.ConsumeTopics(c.cfg.Topic),
 		kgo.DisableAutoCommit(),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(c.cfg.SessionTimeout),
 		kgo.HeartbeatInterval(c.cfg.SessionTimeout/5),
 		kgo.RebalanceTimeout(c.cfg.RebalanceTimeout),
@@ -62,7 +64,17 @@ func (c *Consumer) newSession(ctx context.Context) (*session, error) {
 		kgo.OnPartitionsAssigned(s.onAssigned),
 		kgo.OnPartitionsRevoked(s.onRevoked),
 		kgo.OnPartitionsLost(s.onLost),
+		kgo.AdjustFetchOffsetsFn(s.onOffsets),
 	)
+	switch c.cfg.Protocol {
+	case ProtocolConsumer:
+		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	default:
+		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	}
+	if c.cfg.InstanceID != "" {
+		opts = append(opts, kgo.InstanceID(c.cfg.InstanceID))
+	}
 	client, err := kgo.NewClient(append(opts, c.positions.Opts()...)...)
 	if err != nil {
 		return nil, fmt.Errorf("kafka client: %w", err)
@@ -125,9 +137,9 @@ func (s *session) onAssigned(_ context.Context, cl *kgo.Client, assigned map[str
 				s.retire(old)
 			}
 			s.assignments[key] = &assignment{
-				topic: topic, partition: p, member: member, client: cl,
-				tracker: offsets.NewTracker(), lanes: map[uint64]*lane{},
-				committed: offsets.Position{Offset: -1, LeaderEpoch: -1}, logEnd: -1,
+				topic: topic, partition: p, member: member, session: s,
+				tracker: offsets.NewTracker(), lanes: map[uint64]*lane{}, first: -1, behind: -1,
+				committed: offsets.Position{Offset: -1, LeaderEpoch: -1}, said: time.Now(), logEnd: -1,
 			}
 		}
 	}
@@ -203,7 +215,7 @@ func (s *session) retire(a *assignment) {
 	}
 	a.dead = true
 	s.c.dropParked(a)
-	a.lanes, a.ready = nil, fifo{}
+	a.lanes, a.ready = nil, fair{}
 	delete(s.assignments, partitionKey{a.topic, a.partition})
 	if a.paused {
 		// A pause outlives the assignment in the client, and would silence the partition when it comes back.

@@ -8,10 +8,13 @@ import (
 	"github.com/fencepost/fencepost/tasks"
 )
 
-// pending is a settle that waits for its batch.
+// pending waits for its batch: a settle, or, with no job, a record that ended apart.
 type pending struct {
 	job        *job
 	settlement tasks.Settlement
+
+	item    *item
+	outcome string
 }
 
 // settleQueue is what waits for its batch. There are two, so that settles whose rows somebody holds wait for them apart
@@ -24,7 +27,7 @@ type settleQueue struct {
 // settle hands in the end of an assignment. It never blocks: what waits is bounded by the slots.
 func (c *Consumer) settle(j *job, s tasks.Settlement) {
 	c.leases.settling(j)
-	c.queueSettles(&c.fresh, pending{j, s})
+	c.queueSettles(&c.fresh, pending{job: j, settlement: s})
 }
 
 func (c *Consumer) queueSettles(q *settleQueue, items ...pending) {
@@ -82,7 +85,19 @@ func (c *Consumer) nextSettles(q *settleQueue, last time.Time) ([]pending, bool)
 
 // settleBatch settles until the store answers: an answer that is paid for is not dropped because a connection was.
 // The store recognises a repeat of what it had accepted.
-func (c *Consumer) settleBatch(batch []pending) {
+func (c *Consumer) settleBatch(all []pending) {
+	batch := make([]pending, 0, len(all))
+	var apart []pending
+	for _, p := range all {
+		if p.job == nil {
+			apart = append(apart, p)
+			continue
+		}
+		batch = append(batch, p)
+	}
+	if len(apart) > 0 {
+		c.settlePlaces(apart)
+	}
 	if len(batch) == 0 {
 		return
 	}
@@ -118,17 +133,20 @@ func (c *Consumer) abandon(batch []pending) {
 	for _, p := range batch {
 		c.leases.remove(p.job)
 		p.job.cancel(errStopped)
+		if p.job.stray {
+			continue
+		}
+		c.freeSlots(1)
 		if it := p.job.it; it.state == itemStarted {
 			it.state = itemEnded
 			it.asg.stopped()
 		}
 	}
-	c.freeSlots(len(batch))
 }
 
 // settled acts on the verdicts of one batch.
 func (c *Consumer) settled(batch []pending, verdicts []tasks.Settled) {
-	var done, handedOff []*item
+	var done, handedOff, fenced []*item
 	var again, held []pending
 	finished := false
 	free := 0
@@ -154,7 +172,11 @@ func (c *Consumer) settled(batch []pending, verdicts []tasks.Settled) {
 		p.job.cancel(nil)
 		c.countVerdict(p, v)
 		finished = finished || v.Status.Terminal()
+		if v.Fenced {
+			fenced = append(fenced, p.job.it)
+		}
 		switch {
+		case p.job.stray: // the record went on without it
 		case v.Ended():
 			done = append(done, p.job.it)
 		case v.Verdict == tasks.VerdictAccepted && s.Outcome == tasks.OutcomeRetry && s.Handoff:
@@ -170,6 +192,9 @@ func (c *Consumer) settled(batch []pending, verdicts []tasks.Settled) {
 	}
 	c.freeSlots(free)
 	c.mu.Unlock()
+	for _, it := range fenced {
+		c.fenced(it)
+	}
 	if len(done) > 0 {
 		c.ended("settled", len(done), done...)
 	}

@@ -21,7 +21,7 @@ func (c *Consumer) Partitions() []PartitionState {
 	for _, a := range c.session.assignments {
 		s := PartitionState{
 			Topic: a.topic, Partition: a.partition, Position: a.tracker.Position().Offset, Committed: a.committed.Offset,
-			End: a.logEnd, InFlight: a.tracker.Unsettled(), SettledAhead: a.tracker.SettledAhead(), Head: -1, Paused: a.paused,
+			End: a.logEnd, InFlight: a.tracker.Unsettled(), SettledAhead: a.tracker.SettledAhead(), Head: -1, Paused: a.paused, Begin: a.why,
 		}
 		if head, ok := a.head(); ok {
 			s.Head, s.HeadAge = head.offset, max(0, time.Since(time.UnixMilli(head.timestamp)))
@@ -34,11 +34,16 @@ func (c *Consumer) Partitions() []PartitionState {
 	return list
 }
 
-// errNotJoined: no assignment has been received from the group.
-var errNotJoined = errors.New("not yet a member of the consumer group")
+var (
+	errNotJoined = errors.New("not yet a member of the consumer group")
+	errStopping  = errors.New("draining: nothing new is started")
+)
 
 // Ready says why this worker cannot work, or nil. A member without partitions is ready.
 func (c *Consumer) Ready() error {
+	if c.stopping.Load() {
+		return errStopping
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.session == nil || !c.session.joined {

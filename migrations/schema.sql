@@ -76,6 +76,18 @@ create table outbox_shards (
     constraint outbox_shards_pkey PRIMARY KEY (shard)
 );
 
+create table partition_positions (
+    consumer_group text not null,
+    topic_id uuid not null,
+    partition integer not null,
+    topic text not null,
+    owner_epoch bigint not null,
+    owner text not null,
+    settled int8multirange not null,
+    updated_at timestamp with time zone not null,
+    constraint partition_positions_pkey PRIMARY KEY (consumer_group, topic_id, partition)
+) with (fillfactor=10, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+
 create table replies (
     task_id uuid not null,
     id uuid not null,

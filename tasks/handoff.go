@@ -31,3 +31,12 @@ type Horizon struct {
 	Running int64 // every transaction with a smaller number was over when the read began
 	Next    int64 // every transaction that had begun when the read did has a smaller number
 }
+
+// Snapshot is what the outbox's store saw at one instant. It is handed back to the store that took it, to recover the
+// tasks that were lost by then; see tasks/outbox.
+type Snapshot struct {
+	At   time.Time // by the store's clock
+	Seen string    // which transactions it saw, in the store's own notation; empty where time alone says so
+	// HandedOff are the tasks whose handoff was there, or was due and delayed: their record may come at any time.
+	HandedOff map[uuid.UUID]struct{}
+}

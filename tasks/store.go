@@ -138,6 +138,10 @@ type Settlement struct {
 	Handoff bool
 	// Call is what the attempt did at the provider; it goes into the ledger whatever is decided.
 	Call Call
+	// Place, when it is not zero, is stored as settled in the same transaction if the settle ends the record: Settled.Ended,
+	// or an accepted retry with Handoff. Its owner epoch is judged under its row's lock, apart from the assignment: a stale
+	// one refuses the place only.
+	Place Place
 }
 
 // Candidate is what a provider returned. It becomes the reply only when the settle is accepted.
@@ -178,6 +182,8 @@ type Settled struct {
 	Verdict Verdict
 	Status  Status // the task's status after the settle
 	Err     error  // VerdictInvalid: why, wrapping ErrInvalid
+	// Fenced: the place was not stored, because its owner epoch is not the partition's any more.
+	Fenced bool
 }
 
 // Ended reports whether the record that pointed at the task has nothing left to wait for. After a refused settle of a

@@ -167,9 +167,12 @@ func (l *llmSettings) open(a *app) (llm.Provider, error) {
 type nodeSettings struct {
 	listen, adminListen   string
 	offsets, order        *cli.Choice
+	protocol              *cli.Choice
+	instanceID            string
 	maxInFlight           int
 	lease, callTimeout    time.Duration
 	drain, session, start time.Duration
+	stop                  time.Duration
 	maxAttempts           int
 	deadline, retention   time.Duration
 }
@@ -177,14 +180,18 @@ type nodeSettings struct {
 func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.StringVar(&n.listen, "listen", "127.0.0.1:8080", "`address` of the API")
 	f.StringVar(&n.adminListen, "admin-listen", "127.0.0.1:8081", "`address` of the admin listener, which has no authentication")
-	n.offsets = cli.NewChoice("kafka")
-	f.Var(n.offsets, "offsets", "where positions are kept")
+	n.offsets = cli.NewChoice("kafka", "postgres")
+	f.Var(n.offsets, "offsets", "where positions are kept: in the group's commits, or with the replies, followed by the commits")
 	n.order = cli.NewChoice(string(consumer.OrderConversation), string(consumer.OrderPartition), string(consumer.OrderNone))
 	f.Var(n.order, "order", "which records wait for one another")
+	n.protocol = cli.NewChoice(string(consumer.ProtocolClassic), string(consumer.ProtocolConsumer))
+	f.Var(n.protocol, "group-protocol", "who assigns partitions: a member, or the broker (KIP-848, Kafka 4.0 and later)")
+	f.StringVar(&n.instanceID, "instance-id", "", "static membership: a `name` that is this worker's alone and the same after a restart; classic only")
 	f.IntVar(&n.maxInFlight, "max-in-flight", 256, "calls open at once in a worker")
 	f.DurationVar(&n.lease, "lease", 20*time.Second, "how long a worker's right to a task lives without renewal")
 	f.DurationVar(&n.callTimeout, "call-timeout", 5*time.Minute, "longest provider call")
-	f.DurationVar(&n.drain, "drain-timeout", 25*time.Second, "how long a stop waits for started work")
+	f.DurationVar(&n.drain, "drain-timeout", 25*time.Second, "how long a stop or a moving partition waits for started work")
+	f.DurationVar(&n.stop, "stop-timeout", 25*time.Second, "how long a stop lets calls go on altogether; what needs longer is called again elsewhere")
 	f.DurationVar(&n.session, "session-timeout", 15*time.Second, "how long the group waits for a worker that says nothing")
 	f.DurationVar(&n.start, "start-timeout", 30*time.Second, "how long a start waits for Postgres and for Kafka")
 	f.IntVar(&n.maxAttempts, "max-attempts", 5, "provider calls for a task, unless the message says otherwise")
@@ -199,6 +206,7 @@ func (n *nodeSettings) check() error {
 		least time.Duration
 	}{
 		{"lease", n.lease, time.Second}, {"call-timeout", n.callTimeout, time.Second}, {"drain-timeout", n.drain, 0},
+		{"stop-timeout", n.stop, 0},
 		{"session-timeout", n.session, time.Second}, {"start-timeout", n.start, 0}, {"deadline", n.deadline, time.Second},
 		{"retention", n.retention, time.Minute},
 	} {
@@ -208,6 +216,9 @@ func (n *nodeSettings) check() error {
 	}
 	if n.maxInFlight < 1 || n.maxInFlight > 100_000 {
 		return cli.Usage("", "--max-in-flight: %d is not within 1 and 100000", n.maxInFlight)
+	}
+	if n.instanceID != "" && n.protocol.String() != string(consumer.ProtocolClassic) {
+		return cli.Usage("", "--instance-id: needs --group-protocol classic, since the client cannot leave a KIP-848 group with one")
 	}
 	if n.maxAttempts < 1 || n.maxAttempts > 20 {
 		return cli.Usage("", "--max-attempts: %d is not within 1 and 20", n.maxAttempts)
@@ -220,11 +231,13 @@ func (n *nodeSettings) config(model string) node.Config {
 	return node.Config{
 		Listen: n.listen, AdminListen: n.adminListen,
 		Consumer: consumer.Config{
+			Protocol: consumer.Protocol(n.protocol.String()), InstanceID: n.instanceID,
 			Order: consumer.Order(n.order.String()), MaxInFlight: n.maxInFlight, Lease: n.lease, CallTimeout: n.callTimeout,
-			DrainTimeout: n.drain, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
+			DrainTimeout: n.drain, StopTimeout: n.stop, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
 		},
 		Defaults:     httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
-		StartTimeout: n.start, DrainTimeout: n.drain,
+		OffsetsInPostgres: n.offsets.String() == "postgres",
+		StartTimeout:      n.start, DrainTimeout: n.drain,
 		Version: version(),
 	}
 }

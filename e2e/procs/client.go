@@ -1,6 +1,7 @@
 package procs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,15 +50,24 @@ type Task struct {
 	MessageID    string `json:"message_id"`
 	Conversation string `json:"conversation"`
 	Status       string `json:"status"`
+	Attempts     int    `json:"attempts"`
 	MaxAttempts  int    `json:"max_attempts"`
-	Reply        *struct {
+	Error        *struct {
+		Class string `json:"class"`
+	} `json:"error"`
+	Reply *struct {
 		Text string `json:"text"`
 	} `json:"reply"`
 }
 
 // Submit sends a message until it is accepted, under the same key, to one address after the other.
 func (c *Client) Submit(ctx context.Context, conversation, key, content string) (Task, error) {
-	body, err := json.Marshal(map[string]string{"content": content})
+	return c.Send(ctx, conversation, key, map[string]any{"content": content})
+}
+
+// Send is Submit with all fields of a message.
+func (c *Client) Send(ctx context.Context, conversation, key string, message map[string]any) (Task, error) {
+	body, err := json.Marshal(message)
 	if err != nil {
 		return Task{}, err
 	}
@@ -99,6 +109,25 @@ func (c *Client) Submit(ctx context.Context, conversation, key, content string) 
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// Do sends one request and does not repeat it.
+func (c *Client) Do(ctx context.Context, method, path, key string, message map[string]any) (int, []byte, error) {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return 0, nil, err
+	}
+	node := c.Nodes[int(c.next.Add(1))%len(c.Nodes)]
+	req, err := http.NewRequestWithContext(ctx, method, node.API+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+c.Key)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	return do(req)
 }
 
 // Replies reads a conversation as a person sees it: the texts of each message's replies, in the order of the messages.

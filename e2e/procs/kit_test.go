@@ -85,10 +85,11 @@ func (w *World) waitFinished(t *testing.T) {
 	defer cancel()
 	for {
 		var unfinished int
-		if err := w.Pool.QueryRow(ctx, "select count(*) from reply_tasks where finished_at is null").Scan(&unfinished); err != nil {
+		err := w.Pool.QueryRow(ctx, "select count(*) from reply_tasks where finished_at is null").Scan(&unfinished)
+		if err != nil && w.own == (Own{}) {
 			t.Fatal(err)
 		}
-		if unfinished == 0 {
+		if err == nil && unfinished == 0 {
 			return
 		}
 		select {

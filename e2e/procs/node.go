@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencepost/fencepost/e2e/internal/child"
+	"github.com/fencepost/fencepost/e2e/internal/proxy"
 )
 
 // Node is one process of an installation. Its addresses stay the same over restarts.
@@ -20,6 +21,9 @@ type Node struct {
 	Name  string
 	API   string // http://host:port
 	Admin string
+
+	// What stands between a proxied node and the rest; nil for others.
+	Kafka, Postgres, LLM *proxy.Proxy
 
 	t    testing.TB
 	args []string
@@ -33,10 +37,14 @@ type Node struct {
 // Node describes a process with the given roles and does not start it.
 func (w *World) Node(name, roles string, flags ...string) *Node {
 	w.t.Helper()
+	return w.node(name, roles, strings.Join(w.Brokers, ","), w.PostgresURL, w.Model.URL, flags)
+}
+
+func (w *World) node(name, roles, brokers, postgres, model string, flags []string) *Node {
 	api, admin := freeAddress(w.t), freeAddress(w.t)
 	n := newNode(w.t, name, append([]string{"run", "--roles", roles,
-		"--kafka-brokers", strings.Join(w.Brokers, ","), "--kafka-topic", w.Topic, "--kafka-group", w.Group,
-		"--postgres-url", w.PostgresURL, "--llm-provider", "sim", "--llm-base-url", w.Model.URL,
+		"--kafka-brokers", brokers, "--kafka-topic", w.Topic, "--kafka-group", w.Group,
+		"--postgres-url", postgres, "--llm-provider", "sim", "--llm-base-url", model,
 		"--listen", api, "--admin-listen", admin, "--log-format", "text"}, append(w.flags[:len(w.flags):len(w.flags)], flags...)...))
 	n.API, n.Admin = "http://"+api, "http://"+admin
 	return n

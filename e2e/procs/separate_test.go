@@ -229,7 +229,7 @@ func (w *World) checkLedger(t *testing.T, accepted map[string]Task) {
 		n := arrived[l.Content]
 		delete(arrived, l.Content)
 		unknown, requests = unknown+l.Unknown, requests+n
-		if n > l.Max || l.Attempts > l.Max || l.Max != maxAttempts {
+		if n > l.Max || l.Attempts > l.Max || l.Max != accepted[l.Content].MaxAttempts {
 			t.Errorf("%s: %d requests, %d attempts, budget %d", l.Content, n, l.Attempts, l.Max)
 		}
 		if n < l.Known || n > l.Known+l.Unknown {

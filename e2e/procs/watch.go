@@ -21,6 +21,7 @@ type Watch struct {
 	err    error
 	seen   []commit
 	looks  int
+	missed int // looks at what had been killed
 }
 
 // commit is the first sight of a position.
@@ -52,22 +53,21 @@ func (x *Watch) run(ctx context.Context) error {
 	admin := kadm.NewClient(x.w.Kafka)
 	last := map[int32]int64{}
 	for ctx.Err() == nil {
-		offsets, err := admin.FetchOffsets(ctx, x.w.Group)
-		if err == nil {
-			err = offsets.Error()
-		}
+		offsets, now, err := x.look(ctx, admin)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("the group's commits: %w", err)
-		}
-		var now time.Time
-		if err := x.w.Pool.QueryRow(ctx, "select clock_timestamp()").Scan(&now); err != nil {
-			if ctx.Err() != nil {
-				return nil
+			if x.w.own == (Own{}) {
+				return err
 			}
-			return fmt.Errorf("the database's clock: %w", err)
+			// What is killed cannot be looked at; what it knew is still there when it is back.
+			x.missed++
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+			continue
 		}
 		x.looks++
 		for partition, o := range offsets[x.w.Topic] {
@@ -83,6 +83,25 @@ func (x *Watch) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (x *Watch) look(ctx context.Context, admin *kadm.Client) (offsets kadm.OffsetResponses, now time.Time, err error) {
+	if x.w.own != (Own{}) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+	}
+	offsets, err = admin.FetchOffsets(ctx, x.w.Group)
+	if err == nil {
+		err = offsets.Error()
+	}
+	if err != nil {
+		return nil, now, fmt.Errorf("the group's commits: %w", err)
+	}
+	if err := x.w.Pool.QueryRow(ctx, "select clock_timestamp()").Scan(&now); err != nil {
+		return nil, now, fmt.Errorf("the database's clock: %w", err)
+	}
+	return offsets, now, nil
 }
 
 // pointer is where a record is and what it points at.

@@ -3,6 +3,7 @@ package procs
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"os"
 	"os/exec"
 	"strconv"
@@ -27,18 +28,43 @@ type World struct {
 	Pool        *pgxpool.Pool
 	Kafka       *kgo.Client
 
+	// Broker may be killed if it is the world's own; Server, the world's own Postgres, is nil if it is not.
+	Broker *broker.Broker
+	Server *Server
+
 	t     testing.TB
+	own   Own
 	flags []string // of every process
 }
+
+// Own says what an installation shares with no other, so that it may be killed.
+type Own struct{ Broker, Postgres bool }
 
 // NewWorld makes an installation with the program's own verbs: topics, schema, API key, and a running model.
 // flags are given to every node.
 func NewWorld(t testing.TB, partitions int, flags ...string) *World {
 	t.Helper()
-	b := broker.Shared(t)
-	w := &World{t: t, Brokers: b.Addrs, PostgresURL: database(t), flags: flags}
+	return NewOwnWorld(t, Own{}, partitions, flags...)
+}
+
+// NewOwnWorld is NewWorld with a broker or a Postgres of its own.
+func NewOwnWorld(t testing.TB, own Own, partitions int, flags ...string) *World {
+	t.Helper()
+	w := &World{t: t, own: own, flags: flags}
+	if own.Broker {
+		w.Broker = broker.Start(t)
+	} else {
+		w.Broker = broker.Shared(t)
+	}
+	w.Brokers = w.Broker.Addrs
+	if own.Postgres {
+		w.Server = startServer(t)
+		w.PostgresURL = w.Server.URL
+	} else {
+		w.PostgresURL = database(t)
+	}
 	// Only the name is taken from there: the topics are for the program to create.
-	w.Topic = "procs-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	w.Topic = "procs-" + strings.ToLower(rand.Text()[:12])
 	w.Group = w.Topic
 	w.CLI("topics", "create", "--partitions", strconv.Itoa(partitions), "--kafka-brokers", strings.Join(w.Brokers, ","), "--kafka-topic", w.Topic)
 	w.CLI("migrate", "up", "--postgres-url", w.PostgresURL)

@@ -16,12 +16,20 @@ func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.S
 	err := s.transact(ctx, "Settle", func(now time.Time) {
 		for i, item := range items {
 			out[i] = s.settle(item, now)
+			if !item.Place.Zero() && ended(item, out[i]) {
+				out[i].Fenced = !s.keep(item.Place)
+			}
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// ended reports whether the settle ended the record: its task ended, or the handoff stands for it from now on.
+func ended(item tasks.Settlement, s tasks.Settled) bool {
+	return s.Ended() || s.Verdict == tasks.VerdictAccepted && item.Outcome == tasks.OutcomeRetry && item.Handoff
 }
 
 func (s *Store) settle(item tasks.Settlement, now time.Time) tasks.Settled {

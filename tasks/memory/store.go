@@ -40,6 +40,7 @@ type Store struct {
 	dispatchers   map[string]time.Time        // until when each is taken to be alive
 	shards        [tasks.Shards]shardLease    // who reads the outbox
 	apiKeys       map[[32]byte]*tasks.Key     // by hash of the secret
+	positions     map[partition]*position
 }
 
 var _ tasks.Store = (*Store)(nil)
@@ -51,6 +52,7 @@ type row struct {
 	failure    *tasks.Failure
 	reply      *tasks.Reply
 	ledger     []*tasks.Attempt // by version
+	recovered  time.Time        // when it was last handed off again
 }
 
 type key struct{ workspace, operation, key string }
@@ -79,6 +81,7 @@ func New(c Config) *Store {
 		delayed:       make(map[uuid.UUID]time.Time),
 		dispatchers:   make(map[string]time.Time),
 		apiKeys:       make(map[[32]byte]*tasks.Key),
+		positions:     make(map[partition]*position),
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -51,6 +51,7 @@ func newHarness(t *testing.T) storetest.Harness {
 	}})
 	return storetest.Harness{
 		Store:   s,
+		Outbox:  s.Outbox(),
 		Advance: clock.advance,
 		// One lock guards every row, so it is this one that is held. A call is taken to be blocked on it when it has
 		// begun and had a while to get there.
@@ -66,6 +67,11 @@ func newHarness(t *testing.T) storetest.Harness {
 				s.mu.Unlock()
 			}
 		},
+		Own: func(p tasks.Place) int64 {
+			owned, _ := s.Own(p, nil, 1<<40)
+			return owned.Epoch
+		},
+		Kept:    s.Kept,
 		Runs:    600,
 		LoseAck: func() { lose.Store(true) },
 		Handoffs: func() []tasks.Handoff {

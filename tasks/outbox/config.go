@@ -27,6 +27,14 @@ type Config struct {
 	PromoteEvery time.Duration // between looks for delayed handoffs that are due; 200 ms
 	DrainTimeout time.Duration // at the end, for what is in flight; 5 s
 
+	// Group is whose positions say which records are done with. Empty: lost tasks are not recovered.
+	Group string
+	// RecoverEvery is the pause between two looks at the group's positions; 10 s. A look costs four requests.
+	RecoverEvery time.Duration
+	// RecoverMargin is how long a task must have been due to be taken for lost; 10 s. Nothing depends on it but how soon a
+	// worker's own copies of lost records have a rival: see the package comment.
+	RecoverMargin time.Duration
+
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -47,6 +55,8 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.SweepEvery, time.Second)
 	orDefault(&c.PromoteEvery, 200*time.Millisecond)
 	orDefault(&c.DrainTimeout, 5*time.Second)
+	orDefault(&c.RecoverEvery, 10*time.Second)
+	orDefault(&c.RecoverMargin, 10*time.Second)
 	c.Lease = max(c.Lease, 100*time.Millisecond)
 	c.PollMax = max(c.PollMin, c.PollMax)
 	if c.Logger == nil {

@@ -67,6 +67,7 @@ func (l *loop) begin(ctx context.Context, now time.Time, spawn func(func()), pos
 	if l.sweep.ready(now) {
 		l.startSweep(ctx, spawn, post)
 	}
+	l.startRecovery(ctx, now, spawn, post)
 }
 
 func (l *loop) call(ctx context.Context, f func(context.Context) error) error {

@@ -35,6 +35,7 @@ type loop struct {
 	poll        time.Duration
 	delete      job
 	promote     job
+	recovery    recovery
 }
 
 func newLoop(d *Dispatcher, client *kgo.Client) *loop {
@@ -138,7 +139,7 @@ func (l *loop) idle(now time.Time) time.Duration {
 			next = t
 		}
 	}
-	for _, j := range []*job{&l.read, &l.sweep, &l.promote, &l.delete} {
+	for _, j := range []*job{&l.read, &l.sweep, &l.promote, &l.delete, &l.recovery.job} {
 		if !j.running && j.due.After(now) {
 			earlier(j.due)
 		}

@@ -17,6 +17,7 @@ const (
 type metrics struct {
 	published  *prometheus.CounterVec
 	stragglers prometheus.Counter
+	recovered  prometheus.Counter
 	shards     prometheus.Gauge
 	parked     prometheus.Gauge
 }
@@ -30,6 +31,10 @@ func newMetrics(c Config) (*metrics, error) {
 		stragglers: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fencepost_outbox_stragglers_total",
 			Help: "Handoffs that a sweep found below what had been read already.",
+		}),
+		recovered: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fencepost_outbox_recovered_total",
+			Help: "Tasks that were handed off again because no record would have brought them back.",
 		}),
 		shards: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "fencepost_outbox_shards",
@@ -46,7 +51,7 @@ func newMetrics(c Config) (*metrics, error) {
 	if c.Registerer == nil {
 		return m, nil
 	}
-	for _, collector := range []prometheus.Collector{m.published, m.stragglers, m.shards, m.parked, newBacklog(c.Store)} {
+	for _, collector := range []prometheus.Collector{m.published, m.stragglers, m.recovered, m.shards, m.parked, newBacklog(c.Store)} {
 		if err := c.Registerer.Register(collector); err != nil {
 			return nil, err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/fencepost/fencepost/tasks"
 )
 
@@ -23,4 +25,10 @@ type Store interface {
 	Promote(ctx context.Context, limit int) (int, error)
 	// Pending counts what is not published, up to a bound, and the age of the oldest.
 	Pending(ctx context.Context) (count int64, oldest time.Duration, err error)
+	// Snapshot says what the store holds now, for Recover. Incomplete: more than bound handoffs are there or due.
+	Snapshot(ctx context.Context, bound int) (s tasks.Snapshot, complete bool, err error)
+	// Recover looks at up to limit unfinished tasks with ids greater than after, and hands those off again that are as
+	// the snapshot saw them, were due then for at least due, and had no handoff. next is where to go on; Nil at the end.
+	// A task is recovered once, however many snapshots of before that ask for it.
+	Recover(ctx context.Context, s tasks.Snapshot, due time.Duration, after uuid.UUID, limit int) (recovered []uuid.UUID, next uuid.UUID, err error)
 }

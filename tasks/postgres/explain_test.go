@@ -25,15 +25,16 @@ import (
 // here fails the test, and so does one here that the package no longer has. i(n) is the id of the n-th task; the last
 // thousand are queued, the thousand before running.
 var explained = map[string]string{
-	"claimFreeSQL":  `ARRAY[i(999990), i(5), i(500000)], '{w1,w5,w0}', 'worker', 20000000, 60000000, 'sim'`,
-	"claimHeldSQL":  `ARRAY[i(999990), i(5), i(500000)], '{w1,w5,w0}', 'worker', 20000000, 60000000, 'sim'`,
-	"renewFreeSQL":  `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', 20000000`,
-	"renewHeldSQL":  `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', 20000000`,
-	"settleFreeSQL": settleExample,
-	"settleHeldSQL": settleExample,
-	"statusesSQL":   `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)]`,
-	"cancelSQL":     `w(998990), i(998990)`,
-	"bindSQL":       `'{w1,w2}', '{message,message}', '{"key 5","key new"}', '{"\\x00","\\x01"}', ARRAY[i(-1), i(-2)], '{1000000,1000000}'`,
+	"claimFreeSQL":        `ARRAY[i(999990), i(5), i(500000)], '{w1,w5,w0}', 'worker', 20000000, 60000000, 'sim'`,
+	"claimHeldSQL":        `ARRAY[i(999990), i(5), i(500000)], '{w1,w5,w0}', 'worker', 20000000, 60000000, 'sim'`,
+	"renewFreeSQL":        `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', 20000000`,
+	"renewHeldSQL":        `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', 20000000`,
+	"settleFreeSQL":       settleExample,
+	"settleHeldSQL":       settleExample,
+	"settlePlacedFreeSQL": settleExample + placedExample,
+	"settlePlacedHeldSQL": settleExample + placedExample,
+	"cancelSQL":           `w(998990), i(998990)`,
+	"bindSQL":             `'{w1,w2}', '{message,message}', '{"key 5","key new"}', '{"\\x00","\\x01"}', ARRAY[i(-1), i(-2)], '{1000000,1000000}'`,
 	"storeSQL": `ARRAY[i(-1), i(-2)], '{w1,w2}', '{c,c}', ARRAY[i(-1), i(-2)], '{reply,reply}', '{null,null}', '{text,text}', '{m,m}', '{s,s}',
 		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}'`,
 	"messagesSQL":         `ARRAY[i(5), i(6)], ARRAY[w(5), w(6)], '{c5,c6}'`,
@@ -61,6 +62,9 @@ var explained = map[string]string{
 	"dueHandoffs":         `100`,
 	"promoteHandoffs":     `ARRAY[i(999990), i(999991)], '{0,1}'`,
 	"pendingHandoffs":     `10001`,
+	"snapshotOutbox":      `1000`,
+	"unfinishedTasks":     `now(), pg_current_snapshot(), '10s', '00000000-0000-0000-0000-000000000000', 1000`,
+	"recoverTasks":        `now(), pg_current_snapshot(), '10s', ARRAY[i(999990), i(999991)], '{0,1}'`,
 	"notify":              `'{fencepost_handoffs}'`,
 }
 
@@ -68,6 +72,8 @@ const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], 
 	'{complete,retry,fail,release,complete}', ARRAY[i(-1), i(-2), i(-3), i(-4), i(-5)], '{a,a,a,a,a}', '{m,m,m,m,m}', '{stop,"","","",""}',
 	'{"",overloaded,permanent,"",""}', '{"",a,b,"",""}', '{0,1000,0,0,0}', '{f,t,f,f,f}', '{1,1,1,0,1}', '{"","","","",""}', '{m,m,m,"",m}',
 	'{1,1,1,null,1}', '{1,1,1,null,1}', '{null,1,1,null,1}'`
+
+const placedExample = `, '{g5,g5,g5,g6,g7}', ARRAY[i(1), i(1), i(1), i(1), i(1)], '{5,5,6,5,5}', '{1,1,1,1,1}', '{5,7,5,5,5}', '{6,8,6,6,6}'`
 
 const (
 	filled = 1_000_000
@@ -94,10 +100,11 @@ var fill = []string{
 	`insert into submissions select w(n), 'message', 'key ' || n, '\x00', i(n), now(), now() + '1d' from generate_series(1, $1::bigint) n`,
 	`insert into handoffs (shard, task_id, workspace, conversation, trace_parent, accepted_at, created_at)
 	select n % 16, i(n), w(n), 'c' || n % 50000, '', now(), now() from generate_series(1, $1::bigint / 4) n`,
+	`insert into partition_positions select 'g' || n / 100, i(1), n % 100, 't', 1, 'worker', '{[0,5)}', now() from generate_series(1, $1::bigint / 10) n`,
 	`insert into delayed_handoffs select i(n), w(n), now() + '1h' from generate_series(1, $1::bigint / 4) n`,
 }
 
-var bigTables = []string{"reply_tasks", "messages", "task_requests", "replies", "attempts", "submissions", "handoffs", "delayed_handoffs"}
+var bigTables = []string{"reply_tasks", "messages", "task_requests", "replies", "attempts", "submissions", "handoffs", "delayed_handoffs", "partition_positions"}
 
 // TestPlans fills a database with a million tasks and runs every statement of the package on it, planned once for all
 // arguments as the store's own sessions do, and planned for these arguments as behind a pooler.

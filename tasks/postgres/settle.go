@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,14 +14,19 @@ import (
 
 const settleLockWait = 2 * time.Second
 
-const settleHead = `
+// Between the parts stands what a place adds: see place.go.
+const settleInput = `
 with input as (
     select * from unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::text[],
             $9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[], $14::text[], $15::text[], $16::bigint[],
-            $17::bigint[], $18::bigint[])
+            $17::bigint[], $18::bigint[]`
+
+const settleColumns = `)
         with ordinality as i (task_id, workspace, version, outcome, reply_id, reply_text, reply_model, finish_reason,
             failure_class, failure_message, retry_after, handoff, wire_requests, provider_request_id, call_model, input_tokens,
-            output_tokens, picousd, n)
+            output_tokens, picousd`
+
+const settleLocked = `, n)
 ), locked as materialized (
     select i.*, t.message_id, t.status, t.assignment_version, t.lease_until, t.deadline, t.attempts, t.max_attempts,
         t.reply_id as saved_id
@@ -30,7 +36,7 @@ with input as (
 // A settle that finds its assignment over may be a repeat of one that was accepted, whose answer was lost. The ledger's
 // row of the version says so: for update, because the first one may have been committed after this statement's snapshot.
 // A released attempt has no row any more.
-const settleTail = `
+const settleMoves = `
 ), clock as materialized (
     select clock_timestamp() as now from (select count(*) from locked) n
 ), weighed as materialized (
@@ -95,17 +101,23 @@ const settleTail = `
     from judged j
     where a.task_id = j.task_id and a.assignment_version = j.version and a.ended_at is null
         and not (j.verdict = 'accepted' and j.outcome = 'release')
-)
-select j.n, j.verdict, j.next from judged j`
+)`
+
+const settleAnswer = `
+select j.n, j.verdict, j.next, false from judged j`
 
 const (
-	settleFreeSQL = settleHead + ` skip locked` + settleTail
-	settleHeldSQL = settleHead + settleTail
+	settleFreeSQL = settleInput + settleColumns + settleLocked + ` skip locked` + settleMoves + settleAnswer
+	settleHeldSQL = settleInput + settleColumns + settleLocked + settleMoves + settleAnswer
 )
 
 // Settle implements tasks.Store. A task whose row somebody holds for longer than two seconds is VerdictHeld.
 func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.Settled, error) {
 	out := make([]tasks.Settled, len(items))
+	free, held, args := settleFreeSQL, settleHeldSQL, settleArgs
+	if slices.ContainsFunc(items, func(s tasks.Settlement) bool { return !s.Place.Zero() }) {
+		free, held, args = settlePlacedFreeSQL, settlePlacedHeldSQL, settlePlacedArgs
+	}
 	var bad []int
 	for _, round := range settleRounds(items) {
 		good := make([]int, 0, len(round))
@@ -119,10 +131,10 @@ func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.S
 			good = append(good, i)
 		}
 		err := judged[tasks.Settled]{
-			pool: s.pool, free: settleFreeSQL, held: settleHeldSQL, wait: settleLockWait,
-			args: func(part []int) []any { return settleArgs(items, part) },
+			pool: s.pool, free: free, held: held, wait: settleLockWait,
+			args: func(part []int) []any { return args(items, part) },
 			scan: func(rows pgx.Rows) (place int, r tasks.Settled, err error) {
-				err = rows.Scan(&place, &r.Verdict, &r.Status)
+				err = rows.Scan(&place, &r.Verdict, &r.Status, &r.Fenced)
 				if r.Verdict == "repeated" {
 					r.Verdict = tasks.VerdictAccepted
 				}
@@ -145,10 +157,35 @@ func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.S
 			return nil, s.wrap(ctx, "settle", err)
 		}
 	}
-	if err := s.statuses(ctx, items, bad, out); err != nil {
-		return nil, s.wrap(ctx, "settle", err)
+	if err := s.refused(ctx, items, bad, out); err != nil {
+		return nil, err
 	}
 	return out, nil
+}
+
+// refused fills in what the tasks of invalid settlements are, by settling assignments that nobody has in their stead: no
+// version is 0. What ends their records stores their places too.
+func (s *Store) refused(ctx context.Context, items []tasks.Settlement, bad []int, out []tasks.Settled) error {
+	if len(bad) == 0 {
+		return nil
+	}
+	asks := make([]tasks.Settlement, len(bad))
+	for i, item := range bad {
+		ref := tasks.Assignment{TaskID: items[item].TaskID, Workspace: items[item].Workspace}
+		asks[i] = tasks.Settlement{Assignment: ref, Outcome: tasks.OutcomeRelease, Place: items[item].Place}
+	}
+	answers, err := s.Settle(ctx, asks)
+	if err != nil {
+		return err
+	}
+	for i, item := range bad {
+		if answers[i].Verdict == tasks.VerdictMissing {
+			out[item] = answers[i]
+			continue
+		}
+		out[item].Status, out[item].Fenced = answers[i].Status, answers[i].Fenced
+	}
+	return nil
 }
 
 // settleRounds parts the items so that no task is in a round twice: its second settlement is judged by what the first
@@ -189,37 +226,4 @@ func settleArgs(items []tasks.Settlement, part []int) []any {
 		column(items, part, func(s *item) *int64 { return s.Call.OutputTokens }),
 		column(items, part, func(s *item) *int64 { return s.Call.PicoUSD }),
 	}
-}
-
-const statusesSQL = `
-select i.n, t.status
-from unnest($1::uuid[], $2::text[]) with ordinality as i (task_id, workspace, n)
-join reply_tasks t on t.id = i.task_id and t.workspace = i.workspace`
-
-// statuses fills in what the tasks of invalid settlements are. One that is not there is missing, which ends its record.
-func (s *Store) statuses(ctx context.Context, items []tasks.Settlement, bad []int, out []tasks.Settled) error {
-	if len(bad) == 0 {
-		return nil
-	}
-	rows, err := s.pool.Query(ctx, statusesSQL,
-		uuids(items, bad, func(s *tasks.Settlement) uuid.UUID { return s.TaskID }),
-		texts(items, bad, func(s *tasks.Settlement) string { return workspace(s.Workspace) }))
-	if err != nil {
-		return err
-	}
-	var place int
-	var status tasks.Status
-	_, err = pgx.ForEachRow(rows, []any{&place, &status}, func() error {
-		out[bad[place-1]].Status = status
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, item := range bad {
-		if out[item].Status == "" {
-			out[item] = tasks.Settled{Verdict: tasks.VerdictMissing}
-		}
-	}
-	return nil
 }

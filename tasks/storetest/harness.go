@@ -12,6 +12,8 @@ import (
 // Harness is a fresh, empty store and the handles by which the suite reaches what a caller of tasks.Store cannot.
 type Harness struct {
 	Store tasks.Store
+	// Outbox is the dispatcher's side of the same store.
+	Outbox Outbox
 
 	// Advance makes everything stored d older, as if d had passed. Memory moves its clock. Postgres moves its stored
 	// instants back, rather than sleep, so that the suite's leases can be long and never run out on a slow machine:
@@ -37,6 +39,11 @@ type Harness struct {
 	// Delayed are the delayed handoffs: in how long each is due, by task.
 	Delayed func() map[uuid.UUID]time.Duration
 
+	// Own gives the partition of a place, of which nothing else counts, a new owner, as its assignment to a worker does, and
+	// returns its epoch. Kept is what is stored as settled of the partition: spans, ascending and apart from each other.
+	Own  func(tasks.Place) (epoch int64)
+	Kept func(tasks.Place) [][2]int64
+
 	// Runs is how many runs of random steps the state machine makes, unless -rapid.checks says. When 0, it makes 20 on one
 	// harness; else harnesses are taken to be cheap, and each run has its own.
 	Runs int
@@ -53,7 +60,7 @@ type test struct {
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, tests := range [][]test{
 		submitTests, poisonTests, textTests, claimTests, budgetTests, renewTests, settleTests, fenceTests, raceTests, cancelTests,
-		ledgerTests, outboxTests, readTests, ackTests, workspaceTests,
+		ledgerTests, outboxTests, recoverTests, readTests, ackTests, workspaceTests, placeTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })

@@ -56,6 +56,8 @@ type Config struct {
 
 	// Consumer is the worker's part; node fills in what it knows itself.
 	Consumer consumer.Config
+	// OffsetsInPostgres keeps the worker's positions with the replies; the group's commits follow.
+	OffsetsInPostgres bool
 	// Defaults are the API's for submissions.
 	Defaults httpapi.Defaults
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fencepost/fencepost/consumer"
 	"github.com/fencepost/fencepost/offsets/kafka"
+	places "github.com/fencepost/fencepost/offsets/postgres"
 	"github.com/fencepost/fencepost/tasks/httpapi"
 	"github.com/fencepost/fencepost/tasks/outbox"
 	"github.com/fencepost/fencepost/tasks/postgres"
@@ -31,7 +32,7 @@ func (n *Node) buildDispatcher() error {
 		return err
 	}
 	n.dispatcher, err = outbox.New(outbox.Config{
-		Store: postgres.NewOutbox(n.store.Pool()), Kafka: opts, Topic: n.config.Kafka.Topic, Owner: n.name,
+		Store: postgres.NewOutbox(n.store.Pool()), Kafka: opts, Topic: n.config.Kafka.Topic, Group: n.config.Kafka.Group, Owner: n.name,
 		Logger: n.config.Logger, Registerer: n.registry,
 	})
 	if err != nil {
@@ -55,6 +56,9 @@ func (n *Node) buildWorker() error {
 		}
 		// Other processes' APIs have waiters of the same tasks.
 		n.hints.Notify(postgres.ChannelFinished)
+	}
+	if n.config.OffsetsInPostgres {
+		config.Owners = places.New(n.store.Pool())
 	}
 	positions := kafka.New(kafka.Config{Group: config.Group, Logger: n.config.Logger})
 	if n.worker, err = consumer.New(config, n.store, n.config.Provider, positions); err != nil {
