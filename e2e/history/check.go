@@ -108,12 +108,15 @@ func (c *checker) task(id string) *task {
 }
 
 func (c *checker) step(e *Event) {
-	if e.Op == Wire {
+	switch e.Op {
+	case Wire:
 		c.checkPosition(e)
 		return
-	}
-	if e.Op == Commit {
+	case Commit:
 		c.checkProgress(e)
+		return
+	case Deleted:
+		c.positions.start[e.Partition] = e.Offset
 		return
 	}
 	t := c.task(e.Task)

@@ -218,6 +218,17 @@ func TestKilledWorkerOwesNoReport(t *testing.T) {
 	}
 }
 
+// What is deleted holds no position back.
+func TestDeletedRecordsAreGone(t *testing.T) {
+	events := edit(t, good(), id(40), func(e *Event) { e.Offset = 1 })
+	i := slices.IndexFunc(events, id2(40))
+	for _, v := range Check(slices.Insert(events, i, Event{Op: Deleted, Type: OK, Partition: 0, Offset: 1})) {
+		t.Error(v)
+	}
+}
+
+func id2(n int64) func(Event) bool { return func(e Event) bool { return e.ID == n } }
+
 // An operation whose caller never learned may have happened, at any time, or not.
 func TestUnknownOutcomesStayPossible(t *testing.T) {
 	base := []Event{

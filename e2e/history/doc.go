@@ -26,6 +26,7 @@
 //	wire        Partition, Offset, Ahead: a commit as the broker receives it
 //	record      Partition, Offset, Task (empty: unreadable), Workspace; T is when it was appended
 //	deadletter  Partition, Offset of the original; T is when it was written
+//	deleted     Partition, Offset: the log now begins there
 //	attempt     a row of the ledger at the end: Task, Version, Outcome, Tokens
 //	final       the task at the end: Task, Workspace, Status, Reply, Version
 //	killed      Proc is dead: what it had in hand is lost, and nobody promised otherwise

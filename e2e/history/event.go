@@ -24,6 +24,7 @@ const (
 	Wire       Op = "wire"
 	Record     Op = "record"
 	DeadLetter Op = "deadletter"
+	Deleted    Op = "deleted"
 	Attempt    Op = "attempt"
 	Final      Op = "final"
 	Killed     Op = "killed"

@@ -10,7 +10,8 @@ type positions struct {
 	records map[int32][]record // by offset, once sorted
 	dead    map[place]time.Duration
 	sorted  bool
-	behind  map[int32]int // records of a partition that were found settled, from its beginning
+	start   map[int32]int64 // records of a partition before it are deleted
+	behind  map[int32]int   // records of a partition that were found settled, from its beginning
 
 	acked map[int32]int64           // greatest position whose commit was acknowledged
 	floor map[int64]map[int32]int64 // acked, when the commit of this ID was sent
@@ -29,7 +30,7 @@ type record struct {
 
 func newPositions() positions {
 	return positions{
-		records: map[int32][]record{}, dead: map[place]time.Duration{}, behind: map[int32]int{},
+		records: map[int32][]record{}, dead: map[place]time.Duration{}, start: map[int32]int64{}, behind: map[int32]int{},
 		acked: map[int32]int64{}, floor: map[int64]map[int32]int64{},
 	}
 }
@@ -83,6 +84,9 @@ func (c *checker) checkPosition(e *Event) {
 }
 
 func (c *checker) isSettled(commit *Event, r record) bool {
+	if r.offset < c.positions.start[commit.Partition] {
+		return true
+	}
 	if written, ok := c.positions.dead[place{commit.Partition, r.offset}]; ok && written <= commit.T {
 		return true
 	}

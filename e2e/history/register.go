@@ -49,6 +49,7 @@ func (c *checker) register() {
 		for _, op := range ops[id] {
 			switch output, known := op.Output.(Event), op.Input.(Event).Op; {
 			case output.Type == Fail:
+			case output.Verdict == "missing" && c.tasks[id].workspace == "": // a record pointed at what never was
 			case output.Type == Info && (known == Read || known == Renew): // changes nothing and says nothing
 			default:
 				kept = append(kept, op)

@@ -1,0 +1,5 @@
+//go:build !synctests
+
+package sim
+
+const durable = false
