@@ -9,7 +9,8 @@
 //	I2  No commit past unfinished work. The committed position of a partition never passes a record that is not
 //	    settled, in memory, on the wire and in Postgres. Held by offsets.Tracker.
 //	I3  Nothing accepted is lost. A submission answered 2xx ends in a terminal state or stays visible as pending, even
-//	    if the Kafka topic is deleted. Held by Submit: message, submission, task and handoff in one transaction.
+//	    if the Kafka topic is deleted. Held by Submit: message, submission, task and handoff in one transaction; and by
+//	    the dispatcher, which hands a task off again that no record will bring back (tasks/outbox).
 //	I4  Stale owners cannot write. Only the current assignment (version equal, lease not expired by the database's
 //	    clock) settles a task. Held by Settle, Renew: the row lock first, then the clock.
 //	I5  The budget holds. Provider requests on the wire for one task never exceed its budget, over crashes,

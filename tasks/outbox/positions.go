@@ -2,9 +2,11 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -31,7 +33,7 @@ func readPositions(ctx context.Context, client *kgo.Client, topic, group string)
 		return p, fmt.Errorf("topic %s: %w", topic, err)
 	}
 	committed, err := admin.FetchOffsets(ctx, group)
-	if err != nil {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // nobody has committed yet
 		return p, fmt.Errorf("positions of group %s: %w", group, err)
 	}
 	starts, err := admin.ListStartOffsets(ctx, topic)
@@ -69,9 +71,14 @@ func readPositions(ctx context.Context, client *kgo.Client, topic, group string)
 	return p, nil
 }
 
-// sameLog reports whether p and q are of the same topic with the same partitions.
-func (p positions) sameLog(q positions) bool {
-	return p.id == q.id && len(p.partitions) == len(q.partitions)
+// continues reports whether p is of the log that mark was read of: the same topic and partitions, and none was cut off.
+func (p positions) continues(mark positions) bool {
+	for n, m := range mark.partitions {
+		if now, there := p.partitions[n]; !there || now.end < m.end {
+			return false
+		}
+	}
+	return p.id == mark.id && len(p.partitions) == len(mark.partitions)
 }
 
 // passed reports whether nothing below the ends of mark is left to be read: the group has come to them, or what was

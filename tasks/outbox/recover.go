@@ -91,7 +91,7 @@ func (w *walk) step(ctx context.Context, c Config, client *kgo.Client) (recovere
 		}
 		if !w.taken {
 			w.taken, w.mark = true, now
-		} else if !now.sameLog(w.mark) {
+		} else if !now.continues(w.mark) {
 			w.taken = false
 			return nil, nil
 		}
