@@ -92,8 +92,11 @@ With -o json stdout gets one line once everything is ready, and nothing else.`,
 func (d *devCommand) run(ctx context.Context, output string) (err error) {
 	d.dir, err = dev.Open(d.data.dataDir)
 	if err != nil {
-		if errors.Is(err, dev.ErrLocked) || errors.Is(err, dev.ErrFormat) {
+		switch {
+		case errors.Is(err, dev.ErrLocked):
 			return cli.Refuse("stop the other process, or choose another --data-dir", "%w", err)
+		case errors.Is(err, dev.ErrFormat):
+			return cli.Refuse("choose another --data-dir", "%w", err)
 		}
 		return cli.Fail("choose another folder with --data-dir", "data directory: %w", err)
 	}

@@ -319,6 +319,7 @@ func TestDevRefusesADirectoryOfANewerVersion(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "format"), []byte("99\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	refused(t, "Hint: choose another --data-dir", "dev", "--data-dir", dir)
 	refused(t, "has format 99", "dev", "--data-dir", dir)
 }
 

@@ -144,7 +144,10 @@ func (l *llmSettings) open(a *app) (llm.Provider, error) {
 			return nil, cli.Usage("start one with `fencepost llm-sim`, or choose --llm-provider openai", "--llm-base-url (or %s) is missing", cli.Env("llm-base-url"))
 		}
 		config.BaseURL = strings.TrimRight(config.BaseURL, "/")
-		if u, err := url.Parse(config.BaseURL); err == nil && u.Path != "" {
+		switch u, err := url.Parse(config.BaseURL); {
+		case err != nil || u.Host == "":
+			return nil, cli.Usage("for example http://127.0.0.1:8090", "--llm-base-url: %q is not an origin", l.baseURL)
+		case u.Path != "":
 			return nil, cli.Usage("for example http://"+u.Host, "--llm-base-url: sim wants an origin, without the path %q", u.Path)
 		}
 		config.BaseURL += "/v1"
@@ -235,7 +238,7 @@ func (n *nodeSettings) config(model string) node.Config {
 			Order: consumer.Order(n.order.String()), MaxInFlight: n.maxInFlight, Lease: n.lease, CallTimeout: n.callTimeout,
 			DrainTimeout: n.drain, StopTimeout: n.stop, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
 		},
-		Defaults:     httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
+		Defaults:          httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
 		OffsetsInPostgres: n.offsets.String() == "postgres",
 		StartTimeout:      n.start, DrainTimeout: n.drain,
 		Version: version(),
