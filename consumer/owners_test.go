@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/fencepost/fencepost/consumer"
@@ -228,6 +229,37 @@ func TestI2_ARecreatedTopicBeginsAnewInPostgres(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	eventually(t, "the group's commit is that of the new topic", func() bool { return k.committed(0) == 3 })
+}
+
+// What compaction took is settled with the record behind it, whether that ends by a settle or apart, and the spans join.
+func TestI2_GapsAreSettledWithTheRecordBehindThem(t *testing.T) {
+	k := newKept(t, 1)
+	const compacted = "compacted"
+	err := errors.Join(k.cluster.CreateTopic(compacted, 1, map[string]string{"cleanup.policy": "compact"}), k.cluster.CreateTopic(compacted+".dlq", 1, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	produce := func(key, value string) {
+		rec := &kgo.Record{Topic: compacted, Key: []byte(key), Value: []byte(value)}
+		if err := k.client.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var last uuid.UUID
+	for i := range 20 {
+		last = k.submit(fmt.Sprint("c", i), "m")
+		produce(fmt.Sprint("k", min(i, 1+i%2)), `{"v":1,"task":"`+last.String()+`","workspace":"acme"}`)
+	}
+	for range 3 {
+		produce("other", "unreadable")
+	}
+	k.cluster.Compact()
+	k.start("w1", k.with, func(c *consumer.Config) { c.Topic = compacted })
+	k.finished(last, tasks.StatusCompleted)
+	k.wantStored(0, offsets.Run{From: 0, To: 23}) // 0, 18, 19 and some of the last
+	if n := k.model.called("m"); n > 10 {
+		t.Errorf("%d calls: nothing was compacted, so the test shows nothing", n)
+	}
 }
 
 // The old owner's answer is good, its place is not: the successor waits for the task and stores the place as its own.

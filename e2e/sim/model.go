@@ -157,28 +157,28 @@ func (c provider) wait(ctx context.Context, r reply) error {
 		defer t.Stop()
 		answered = t.C
 	}
-	for {
-		select {
-		case <-answered:
-			return nil
-		case <-c.p.dead:
-			return errDead
-		case <-ctx.Done():
-		}
-		stood := c.p.stands()
-		if err := c.p.pass(); err != nil {
-			return err
-		}
-		select {
-		case <-answered:
-			if stood {
-				return nil
-			}
-		default:
-		}
-		return errors.New("cancelled")
+	select {
+	case <-answered:
+		return nil
+	case <-c.p.dead:
+		return errDead
+	case <-ctx.Done():
 	}
+	stood := c.p.stands()
+	if err := c.p.pass(); err != nil {
+		return err
+	}
+	select {
+	case <-answered:
+		if stood {
+			return nil
+		}
+	default:
+	}
+	return errCancelled
 }
+
+var errCancelled = errors.New("cancelled")
 
 func (m *model) opened(name string, n int) {
 	m.mu.Lock()

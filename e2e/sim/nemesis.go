@@ -67,7 +67,7 @@ func (w *world) faulty() bool { return w.rec.since() < w.plan.faultTime }
 
 // later does something after a while.
 func (w *world) later(after time.Duration, do func()) {
-	w.all.Go(func() {
+	w.laters.Go(func() {
 		time.Sleep(after)
 		do()
 	})
@@ -105,6 +105,7 @@ func (w *world) inject() {
 
 // heal ends what still goes wrong, and sees to it that somebody is there to work.
 func (w *world) heal() {
+	w.laters.Wait()
 	w.logger("nemesis").Info("faults are over")
 	w.data.lose(0)
 	w.data.goAway(0)

@@ -46,6 +46,7 @@ type world struct {
 	dispatchers []*process
 	api         *server
 	all         sync.WaitGroup // every goroutine that the world starts
+	laters      sync.WaitGroup // what faults have still in store
 }
 
 // plan is what the seed decides of the whole run.
@@ -134,7 +135,7 @@ func run(seed uint64, log io.Writer) Result {
 	w.data.flights.Wait()
 	w.takeStock()
 	unwatch()
-	w.all.Wait()
+	w.waitForAll()
 	w.cluster.Close()
 	res.Events, res.Counts = w.rec.result()
 	res.Virtual = w.rec.since()
@@ -235,9 +236,27 @@ func (w *world) shutdown() {
 		p.stop(errOver)
 	}
 	for _, p := range processes {
-		<-p.done
+		select {
+		case <-p.done:
+		case <-time.After(quietTime):
+			panic(fmt.Sprintf("seed %d: %s does not stop", w.seed, p.name))
+		}
 	}
 	api.close()
+}
+
+// waitForAll waits for every goroutine. One that does not end keeps virtual time going for ever, and the test with it.
+func (w *world) waitForAll() {
+	over := make(chan struct{})
+	go func() {
+		w.all.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(quietTime):
+		panic(fmt.Sprintf("seed %d: not every goroutine ends", w.seed))
+	}
 }
 
 // takeStock notes how everything stands at the end.
