@@ -62,11 +62,7 @@ func (s *server) close() {
 // view is what of an answer a client looks at.
 type view struct {
 	ID      string `json:"id"`
-<<<<<<< HEAD
 	Status  any    `json:"status"` // a word of a task, a number of a problem
-=======
-	Status  string `json:"status"`
->>>>>>> 019ea5df4181660ffbdc93be431f20ca779b248b
 	Version int64  `json:"assignment_version"`
 	Code    string `json:"code"`
 	TaskID  string `json:"task_id"`
@@ -75,15 +71,12 @@ type view struct {
 	} `json:"reply"`
 }
 
-<<<<<<< HEAD
 // status is that of the task in the answer.
 func (v view) status() string {
 	s, _ := v.Status.(string)
 	return s
 }
 
-=======
->>>>>>> 019ea5df4181660ffbdc93be431f20ca779b248b
 // call is one request. A status of 0: no answer came.
 func (w *world) call(ctx context.Context, workspace, method, path, key, body string) (int, view) {
 	w.mu.Lock()

@@ -158,11 +158,7 @@ func (c *client) cancel(workspace, task string) {
 func (c *client) answered(e history.Event, status int, v view) {
 	switch status {
 	case http.StatusOK:
-<<<<<<< HEAD
 		e.Type, e.Status, e.Version = history.OK, v.status(), v.Version
-=======
-		e.Type, e.Status, e.Version = history.OK, v.Status, v.Version
->>>>>>> 019ea5df4181660ffbdc93be431f20ca779b248b
 		if v.Reply != nil {
 			e.Reply = v.Reply.ID
 		}
