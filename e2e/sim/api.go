@@ -62,13 +62,19 @@ func (s *server) close() {
 // view is what of an answer a client looks at.
 type view struct {
 	ID      string `json:"id"`
-	Status  string `json:"status"`
+	Status  any    `json:"status"` // a word of a task, a number of a problem
 	Version int64  `json:"assignment_version"`
 	Code    string `json:"code"`
 	TaskID  string `json:"task_id"`
 	Reply   *struct {
 		ID string `json:"id"`
 	} `json:"reply"`
+}
+
+// status is that of the task in the answer.
+func (v view) status() string {
+	s, _ := v.Status.(string)
+	return s
 }
 
 // call is one request. A status of 0: no answer came.

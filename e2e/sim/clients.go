@@ -158,7 +158,7 @@ func (c *client) cancel(workspace, task string) {
 func (c *client) answered(e history.Event, status int, v view) {
 	switch status {
 	case http.StatusOK:
-		e.Type, e.Status, e.Version = history.OK, v.Status, v.Version
+		e.Type, e.Status, e.Version = history.OK, v.status(), v.Version
 		if v.Reply != nil {
 			e.Reply = v.Reply.ID
 		}
