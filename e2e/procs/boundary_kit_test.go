@@ -37,13 +37,17 @@ func eventually(t *testing.T, what string, cond func() bool) {
 func rule(p *proxy.Proxy, what string, action proxy.Action, times int64) *atomic.Int64 {
 	var n atomic.Int64
 	p.Rule(func(request string) proxy.Action {
-		meant := request == what || strings.Contains(what, " ") && strings.Contains(request, what)
-		if meant && n.Add(1) <= times {
+		if isRequest(request, what) && n.Add(1) <= times {
 			return action
 		}
 		return proxy.Forward
 	})
 	return &n
+}
+
+// isRequest: what is a request's name, or, with a space in it, a piece of its SQL.
+func isRequest(request, what string) bool {
+	return request == what || strings.Contains(what, " ") && strings.Contains(request, what)
 }
 
 const always = 1 << 40

@@ -138,7 +138,7 @@ func (w *World) waitCommitted(t *testing.T) {
 	}
 }
 
-// waitMembers waits until the group is stable with n members.
+// waitMembers waits until the group is stable with n members, whichever protocol they speak.
 func (w *World) waitMembers(t *testing.T, n int) {
 	t.Helper()
 	admin := kadm.NewClient(w.Kafka)
@@ -149,13 +149,19 @@ func (w *World) waitMembers(t *testing.T, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := groups[w.Group]
-		if g.State == "Stable" && len(g.Members) == n {
+		state, members := groups[w.Group].State, len(groups[w.Group].Members)
+		if state != "Stable" {
+			// A group of the other protocol is dead to the one, and an error to the other.
+			if groups, err := admin.DescribeConsumerGroups(ctx, w.Group); err == nil && groups[w.Group].Err == nil {
+				state, members = groups[w.Group].State, len(groups[w.Group].Members)
+			}
+		}
+		if state == "Stable" && members == n {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the group is %s with %d members, want %d", g.State, len(g.Members), n)
+			t.Fatalf("the group is %s with %d members, want %d", state, members, n)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -141,6 +141,9 @@ func (n *Node) Resume() error { return n.process().Signal(syscall.SIGCONT) }
 // Alive reports whether the process is there.
 func (n *Node) Alive() bool { p := n.process(); return p != nil && p.Alive() }
 
+// Pid is the process id of the present or last life.
+func (n *Node) Pid() int { return n.process().Pid() }
+
 // Kills counts the kills.
 func (n *Node) Kills() int {
 	n.mu.Lock()

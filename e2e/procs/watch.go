@@ -55,7 +55,7 @@ func (x *Watch) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		offsets, now, err := x.look(ctx, admin)
 		if ctx.Err() != nil {
-			return nil
+			break
 		}
 		if err != nil {
 			if x.w.own == (Own{}) {
@@ -69,20 +69,32 @@ func (x *Watch) run(ctx context.Context) error {
 			}
 			continue
 		}
-		x.looks++
-		for partition, o := range offsets[x.w.Topic] {
-			before, known := last[partition]
-			if !known || before != o.At {
-				x.seen = append(x.seen, commit{partition, o.At, now})
-				last[partition] = o.At
-			}
-		}
+		x.note(last, offsets, now)
 		select {
 		case <-ctx.Done():
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	return nil
+	// What Stop's caller has waited for is looked at in any case.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	offsets, now, err := x.look(ctx, admin)
+	if err == nil {
+		x.note(last, offsets, now)
+	}
+	return err
+}
+
+// note keeps the positions that are new.
+func (x *Watch) note(last map[int32]int64, offsets kadm.OffsetResponses, now time.Time) {
+	x.looks++
+	for partition, o := range offsets[x.w.Topic] {
+		before, known := last[partition]
+		if !known || before != o.At {
+			x.seen = append(x.seen, commit{partition, o.At, now})
+			last[partition] = o.At
+		}
+	}
 }
 
 func (x *Watch) look(ctx context.Context, admin *kadm.Client) (offsets kadm.OffsetResponses, now time.Time, err error) {

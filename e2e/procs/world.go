@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/fencepost/fencepost/e2e/broker"
 )
@@ -82,8 +84,30 @@ func NewOwnWorld(t testing.TB, own Own, partitions int, flags ...string) *World 
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Kafka.Close)
+	w.shortSession()
 	w.Model = startModel(t)
 	return w
+}
+
+// shortSession is --session-timeout for a group of the protocol of KIP-848, where the broker has it. The broker's own 45 s
+// would be the wait for the partitions of everyone that is killed.
+func (w *World) shortSession() {
+	w.t.Helper()
+	value, beat := "3000", "600"
+	set := kmsg.NewIncrementalAlterConfigsRequestResource()
+	set.ResourceType, set.ResourceName = kmsg.ConfigResourceTypeGroupConfig, w.Group
+	set.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{
+		{Name: "consumer.session.timeout.ms", Value: &value}, {Name: "consumer.heartbeat.interval.ms", Value: &beat},
+	}
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = append(req.Resources, set)
+	resp, err := req.RequestWith(w.t.Context(), w.Kafka)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Resources[0].ErrorCode)
+	}
+	if err != nil {
+		w.t.Fatalf("the group's session: %v", err)
+	}
 }
 
 // CLI runs a verb that ends by itself and returns its stdout.
