@@ -24,7 +24,8 @@ type position struct {
 func keyOf(p tasks.Place) partition { return partition{p.Group, p.TopicID, p.Partition} }
 
 // Own gives the partition of each place a new owner and returns the places with its epoch: places of older epochs are
-// refused from here on. Spans are added to what is settled, and what is settled beyond the end is dropped.
+// refused from here on. Spans of the group's commit are added to what is settled, unless its position is beyond the end and
+// so of another log; what is settled beyond the end is dropped.
 func (s *Store) Own(p tasks.Place, spans [][2]int64, end int64) (owned tasks.Place, settled [][2]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,6 +35,9 @@ func (s *Store) Own(p tasks.Place, spans [][2]int64, end int64) (owned tasks.Pla
 		s.positions[keyOf(p)] = at
 	}
 	at.epoch++
+	if len(spans) > 0 && spans[0][0] == 0 && spans[0][1] > end {
+		spans = nil
+	}
 	for _, span := range spans {
 		at.add(span)
 	}
