@@ -66,11 +66,23 @@ func inBatches(b *testing.B, n, size int, do func(ctx context.Context, from, to 
 }
 
 // BenchmarkClaimSettle is what Postgres costs a task between poll and commit: an operation is one task, claimed and
-// completed in batches on four connections.
+// completed in batches on four connections; with places, in twelve partitions.
 func BenchmarkClaimSettle(b *testing.B) {
-	for _, size := range []int{50, 200} {
-		b.Run(fmt.Sprint("batch=", size), func(b *testing.B) {
+	for _, c := range []struct {
+		size   int
+		placed bool
+	}{{50, false}, {200, false}, {50, true}, {200, true}} {
+		size := c.size
+		b.Run(fmt.Sprintf("batch=%d/places=%t", size, c.placed), func(b *testing.B) {
 			s := benchStore(b)
+			var places []tasks.Place
+			for p := range int32(12) {
+				if c.placed {
+					place := tasks.Place{Group: "g", TopicID: uuid.UUID{1}, Partition: p}
+					place.Epoch = acquire(b, s.pool, place)
+					places = append(places, place)
+				}
+			}
 			items := benchSubmissions(0, b.N)
 			inBatches(b, b.N, 500, func(ctx context.Context, from, to int) error {
 				_, err := s.Submit(ctx, items[from:to])
@@ -91,8 +103,14 @@ func BenchmarkClaimSettle(b *testing.B) {
 					return err
 				}
 				settles := make([]tasks.Settlement, 0, len(claims))
-				for _, c := range claims {
-					settles = append(settles, complete(*c.Work, text))
+				for i, claimed := range claims {
+					done := complete(*claimed.Work, text)
+					if c.placed {
+						done.Place = places[(from+i)%len(places)]
+						done.Place.From = int64((from + i) / len(places))
+						done.Place.To = done.Place.From + 1
+					}
+					settles = append(settles, done)
 				}
 				settled, err := s.Settle(ctx, settles)
 				if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fencepost/fencepost/offsets"
@@ -17,12 +18,14 @@ import (
 )
 
 // own acquires the partition of a place.
-func (k *kit) own(p tasks.Place) int64 {
-	k.Helper()
-	out, err := positions.New(k.store.pool).Acquire(context.Background(), "worker",
+func (k *kit) own(p tasks.Place) int64 { return acquire(k, k.store.pool, p) }
+
+func acquire(t testing.TB, pool *pgxpool.Pool, p tasks.Place) int64 {
+	t.Helper()
+	out, err := positions.New(pool).Acquire(context.Background(), "worker",
 		[]offsets.Begin{{Group: p.Group, Topic: "t", TopicID: p.TopicID, Partition: p.Partition, End: 1 << 40}})
 	if err != nil {
-		k.Fatal(err)
+		t.Fatal(err)
 	}
 	return out[0].Epoch
 }
