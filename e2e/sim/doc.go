@@ -5,7 +5,7 @@
 // lag and outbox 0, no goroutine left.
 //
 //	go test ./e2e/sim                     # 300 seeds from 1 on
-//	go test ./e2e/sim -sim.seeds 5000
+//	go test -timeout 1h ./e2e/sim -sim.seeds 5000
 //	go test ./e2e/sim -sim.seed 17        # one, with the processes' logs
 //
 // # Virtual time

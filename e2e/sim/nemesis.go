@@ -25,7 +25,7 @@ type fault struct {
 
 var faults = []fault{
 	{"worker killed", 4, func(w *world) { w.killWorker() }},
-	{"worker stands still", 4, func(w *world) { w.pauseWorker() }},
+	{"worker stands still", 7, func(w *world) { w.pauseWorker() }},
 	{"worker stops", 3, func(w *world) { w.stopWorker() }},
 	{"worker joins", 3, func(w *world) { w.join() }},
 	{"connections cut", 2, func(w *world) { w.cut() }},

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 300, "how many seeds to run")
+	seeds = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 300, with the race detector 60")
 	first = flag.Uint64("sim.first", 1, "the first of them")
 	one   = flag.Uint64("sim.seed", 0, "run this seed alone, and print what the processes log")
 	out   = flag.String("sim.out", "", "where histories of failed seeds go; a new temporary folder when empty")
@@ -37,8 +37,16 @@ var sometimes = []string{
 	"place refused to a former owner",
 }
 
+// enough is how many seeds it takes for everything that should happen to happen.
+const enough = 250
+
 // TestSimulation_I1ToI8HoldOnEverySeed runs the seeds, in a process of its own: see the package comment.
 func TestSimulation_I1ToI8HoldOnEverySeed(t *testing.T) {
+	if *seeds == 0 {
+		if *seeds = 300; raced {
+			*seeds = 60
+		}
+	}
 	if !durable {
 		again(t)
 		return
@@ -61,12 +69,12 @@ func TestSimulation_I1ToI8HoldOnEverySeed(t *testing.T) {
 		t.Logf("%7d  %s", counts[what], what)
 	}
 	for _, what := range sometimes {
-		if counts[what] == 0 && *seeds >= 100 && !t.Failed() {
+		if counts[what] == 0 && *seeds >= enough && !t.Failed() {
 			t.Errorf("never happened: %s", what)
 		}
 	}
 	for _, f := range faults {
-		if counts["fault: "+f.name] == 0 && *seeds >= 100 && !t.Failed() {
+		if counts["fault: "+f.name] == 0 && *seeds >= enough && !t.Failed() {
 			t.Errorf("never happened: %s", f.name)
 		}
 	}
@@ -81,7 +89,7 @@ func again(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"test", "-tags", "synctests", "-count=1", "-v", "-timeout", timeout(t).String(), "-run", "^" + t.Name() + "$", ".",
+	args := []string{"test", "-tags=synctests", fmt.Sprintf("-race=%t", raced), "-count=1", "-v", "-timeout=" + timeout(t).String(), "-run=^" + t.Name() + "$", ".",
 		"-args", fmt.Sprintf("-sim.seeds=%d", *seeds), fmt.Sprintf("-sim.first=%d", *first), fmt.Sprintf("-sim.seed=%d", *one), "-sim.out=" + dir}
 	run := exec.CommandContext(t.Context(), "go", args...)
 	output, err := run.CombinedOutput()
