@@ -11,8 +11,10 @@
 //   - What is stored is what was given. Runs of the group's commit are added when a partition is acquired, never taken
 //     away, except beyond the log's end, where they speak of records that are gone.
 //
-// A row is as large as its spans are many: 17 bytes each. That is one span and one more for each record that others have
-// passed, so hundreds at most, however many records there were. See BenchmarkSettle for what many cost.
+// A row is as large as its spans are many: one, and one more for each record that others have passed, so some tens, however
+// many records there were. Each store writes the row anew. What a store of one place costs (BenchmarkSettle, on two busy
+// cores): 0.5 ms with 1 span, 2 ms with 100, 5 ms with 1,000 (7 KiB compressed), 39 ms with 10,000 (72 KiB). The consumer's
+// bound on how far it reads beyond an unsettled record is what keeps it there; nothing here drops a span to save room.
 //
 // It starts no goroutine and owns no connection: the pool is its caller's, who closes it. Rows of topics and groups that
 // are gone stay; there is one for each partition. It does not know Kafka: the group's commits follow from the consumer.
