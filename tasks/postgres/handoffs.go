@@ -153,10 +153,11 @@ func (o *Outbox) Delete(ctx context.Context, published []tasks.Handoff) error {
 	return nil
 }
 
+// The statement's time, which an index can be asked for: by clock_timestamp every delayed handoff would be looked at.
 const dueHandoffs = `
 select d.task_id, coalesce(t.workspace, ''), coalesce(t.conversation, '')
 from delayed_handoffs d left join reply_tasks t on t.id = d.task_id
-where d.due_at <= clock_timestamp()
+where d.due_at <= statement_timestamp()
 order by d.due_at limit $1`
 
 // A task that ended meanwhile needs no record: its delayed handoff goes, and nothing comes of it.
