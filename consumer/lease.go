@@ -87,9 +87,9 @@ func (c *Consumer) renew(ctx context.Context, jobs []*job) {
 	defer c.leases.mu.Unlock()
 	for i, j := range jobs {
 		switch {
-		case kept[i]:
+		case kept[i] == tasks.RenewalKept:
 			j.renewed = sent
-		case !j.settling:
+		case kept[i] == tasks.RenewalLost && !j.settling:
 			j.cancel(errLeaseLost)
 		}
 	}

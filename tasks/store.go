@@ -18,9 +18,8 @@ type Store interface {
 	// Claim takes an assignment of each task that is free, counting the attempt (I5), and says of the others what they are.
 	Claim(ctx context.Context, by Claimer, items []Ref) ([]Claimed, error)
 
-	// Renew prolongs the leases of running assignments to lease from now. False: the assignment is lost for good
-	// (expired, taken over, settled, cancelled), and its call must stop.
-	Renew(ctx context.Context, lease time.Duration, items []Assignment) ([]bool, error)
+	// Renew prolongs the leases of running assignments to lease from now.
+	Renew(ctx context.Context, lease time.Duration, items []Assignment) ([]Renewal, error)
 
 	// Settle ends assignments, each judged by version and lease after the row's lock is held (I1, I4), and writes the
 	// ledger whatever is decided (I7). Repeating a settle that was accepted is accepted again.
@@ -115,6 +114,17 @@ type Assignment struct {
 	Workspace string
 	Version   int64
 }
+
+// Renewal is Renew's answer for one assignment.
+type Renewal string
+
+const (
+	RenewalKept Renewal = "kept"
+	// RenewalLost: for good (expired, taken over, settled, cancelled); its call must stop.
+	RenewalLost Renewal = "lost"
+	// RenewalHeld: somebody holds the task's row and nothing is decided; the lease is what it was.
+	RenewalHeld Renewal = "held"
+)
 
 // Outcome is what an assignment ended with.
 type Outcome string

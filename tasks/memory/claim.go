@@ -79,15 +79,16 @@ func (s *Store) claim(by tasks.Claimer, item tasks.Ref, now time.Time) tasks.Cla
 }
 
 // Renew implements tasks.Store.
-func (s *Store) Renew(ctx context.Context, lease time.Duration, items []tasks.Assignment) ([]bool, error) {
-	out := make([]bool, len(items))
+func (s *Store) Renew(ctx context.Context, lease time.Duration, items []tasks.Assignment) ([]tasks.Renewal, error) {
+	out := make([]tasks.Renewal, len(items))
 	err := s.transact(ctx, "Renew", func(now time.Time) {
 		for i, item := range items {
 			r := s.find(item.Workspace, item.TaskID)
 			if r == nil || r.Status != tasks.StatusRunning || r.Version != item.Version || !r.LeaseUntil.After(now) {
+				out[i] = tasks.RenewalLost
 				continue
 			}
-			r.LeaseUntil, out[i] = now.Add(lease), true
+			r.LeaseUntil, out[i] = now.Add(lease), tasks.RenewalKept
 		}
 	})
 	if err != nil {

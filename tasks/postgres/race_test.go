@@ -159,8 +159,8 @@ func TestHeldRowHoldsUpItsOwnTaskOnly(t *testing.T) {
 	works := k.claim(time.Hour, refs[:2]...)
 	release := k.hold(refs[0].TaskID)
 	renewed, err := k.store.Renew(ctx, time.Hour, []tasks.Assignment{works[0].Assignment, works[1].Assignment})
-	if err != nil || !slices.Equal(renewed, []bool{false, true}) {
-		t.Errorf("renew: %v, %v; want the held one to be given up", renewed, err)
+	if err != nil || !slices.Equal(renewed, []tasks.Renewal{tasks.RenewalHeld, tasks.RenewalKept}) {
+		t.Errorf("renew: %v, %v; want nothing said of the held one", renewed, err)
 	}
 	claims, err := k.store.Claim(ctx, claimer(time.Hour), []tasks.Ref{refs[0], refs[2]})
 	if err != nil || claims[0].Decision != tasks.DecisionLeased || claims[0].Wait <= 0 || claims[1].Decision != tasks.DecisionClaimed {
@@ -222,7 +222,7 @@ func TestManyHeldRowsAreNotWaitedForOneAfterTheOther(t *testing.T) {
 		assignments[i], settlements[i] = w.Assignment, complete(w, "x")
 	}
 	renewed, err := k.store.Renew(ctx, time.Hour, assignments)
-	if err != nil || renewed[0] || !renewed[8] {
+	if err != nil || renewed[0] != tasks.RenewalHeld || renewed[8] != tasks.RenewalKept {
 		t.Errorf("renew: %v, %v", renewed, err)
 	}
 	settled, err := k.store.Settle(ctx, settlements)
@@ -265,7 +265,7 @@ func TestRenewWithBusyPool(t *testing.T) {
 		defer conn.Release()
 	}
 	ok, err := k.store.Renew(t.Context(), time.Hour, []tasks.Assignment{w.Assignment})
-	if err != nil || !ok[0] {
+	if err != nil || ok[0] != tasks.RenewalKept {
 		t.Errorf("renew: %v, %v", ok, err)
 	}
 }

@@ -38,11 +38,14 @@ const (
 	renewHeldSQL = renewHead + renewTail
 )
 
-// Renew implements tasks.Store. An assignment whose row somebody holds for longer than two seconds counts as lost, so
-// that no other of the batch is: its call stops, and what it would settle is judged by the lease that it had.
-func (s *Store) Renew(ctx context.Context, lease time.Duration, items []tasks.Assignment) ([]bool, error) {
-	out := make([]bool, len(items))
-	err := judged[bool]{
+// Renew implements tasks.Store. An assignment whose row somebody holds for longer than two seconds is RenewalHeld, so that
+// no other of the batch waits for it.
+func (s *Store) Renew(ctx context.Context, lease time.Duration, items []tasks.Assignment) ([]tasks.Renewal, error) {
+	out := make([]tasks.Renewal, len(items))
+	for i := range out {
+		out[i] = tasks.RenewalLost
+	}
+	err := judged[tasks.Renewal]{
 		pool: s.renewals(), free: renewFreeSQL, held: renewHeldSQL, wait: renewLockWait,
 		args: func(part []int) []any {
 			return []any{
@@ -52,15 +55,20 @@ func (s *Store) Renew(ctx context.Context, lease time.Duration, items []tasks.As
 				lease.Microseconds(),
 			}
 		},
-		scan: func(rows pgx.Rows) (place int, good bool, err error) {
+		scan: func(rows pgx.Rows) (place int, r tasks.Renewal, err error) {
+			var good bool
 			err = rows.Scan(&place, &good)
-			return place, good, err
+			if r = tasks.RenewalLost; good {
+				r = tasks.RenewalKept
+			}
+			return place, r, err
 		},
 		alone: func(item int, err error) error {
 			if !lockTimeout(err) {
 				return err
 			}
-			s.log.Warn("a task's row is locked by somebody; its lease is given up", "task", items[item].TaskID)
+			s.log.Warn("a task's row is locked by somebody; its lease could not be renewed", "task", items[item].TaskID)
+			out[item] = tasks.RenewalHeld
 			return nil
 		},
 	}.run(ctx, indexes(len(items)), out)

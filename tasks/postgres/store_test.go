@@ -66,7 +66,7 @@ func TestPooler(t *testing.T) {
 	k := &kit{TB: t, store: s}
 	refs := k.submit(3)
 	works := k.claim(time.Hour, refs...)
-	if ok, err := s.Renew(t.Context(), time.Hour, []tasks.Assignment{works[0].Assignment}); err != nil || !ok[0] {
+	if ok, err := s.Renew(t.Context(), time.Hour, []tasks.Assignment{works[0].Assignment}); err != nil || ok[0] != tasks.RenewalKept {
 		t.Errorf("renew: %v, %v", ok, err)
 	}
 	failed := tasks.Settlement{Assignment: works[1].Assignment, Outcome: tasks.OutcomeFail, Failure: tasks.Failure{Class: "permanent"}}

@@ -110,7 +110,7 @@ var fenceTests = []test{
 		w := k.takeFor(s, real)
 		k.whileHeld(s, real, func() {
 			out, err := k.Store.Renew(k.ctx, lease, []tasks.Assignment{w.Assignment})
-			if err != nil || out[0] {
+			if err != nil || out[0] != tasks.RenewalLost {
 				k.Errorf("renew: %v, %v", out, err)
 			}
 		})

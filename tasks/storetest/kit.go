@@ -146,7 +146,7 @@ func (k *kit) renew(a tasks.Assignment) bool {
 	if err != nil || len(out) != 1 {
 		k.Fatalf("renew: %v, %v", out, err)
 	}
-	return out[0]
+	return out[0] == tasks.RenewalKept
 }
 
 func (k *kit) settleAll(items ...tasks.Settlement) []tasks.Settled {

@@ -39,7 +39,8 @@ var renewTests = []test{
 			expired.Assignment, taken.Assignment, successor.Assignment, settled.Assignment, retried.Assignment,
 			cancelled.Assignment, unknown, ahead, live.Assignment, live.Assignment,
 		}
-		want := []bool{false, false, true, false, false, false, false, false, true, true}
+		const kept, lost = tasks.RenewalKept, tasks.RenewalLost
+		want := []tasks.Renewal{lost, lost, kept, lost, lost, lost, lost, lost, kept, kept}
 		got, err := k.Store.Renew(k.ctx, lease, items)
 		if err != nil || !slices.Equal(got, want) {
 			k.Fatalf("renewed %v, want %v; %v", got, want, err)
