@@ -80,7 +80,7 @@ var mutants = []mutant{
 		edits: []edit{{
 			"offsets/tracker.go",
 			"Run{From: before + 1, To: s.offset + 1}",
-			"Run{From: s.offset, To: s.offset + 1}",
+			"Run{From: max(before, s.offset), To: s.offset + 1}",
 		}},
 		test: []string{"./offsets", "-run=TestI2_"},
 	},
