@@ -69,10 +69,10 @@ var placeTests = []test{
 	{"I2_place_of_a_refused_settle", func(k *kit) {
 		p := k.owned(0)
 		// The task has ended otherwise: so has its record.
-		s, w := k.started()
+		_, w := k.started()
 		k.settle(complete(w, "reply"), tasks.VerdictAccepted, tasks.StatusCompleted)
 		k.settlePlaced(at(complete(w, "another"), p, 0), tasks.VerdictTerminal, tasks.StatusCompleted, false)
-		s, w = k.started()
+		s, w := k.started()
 		k.cancel(s, true, tasks.StatusCancelled)
 		k.settlePlaced(at(release(w), p, 2), tasks.VerdictCancelled, tasks.StatusCancelled, false)
 		_, w = k.started(func(s *tasks.Submission) { s.DeadlineAfter = lease / 2 })
