@@ -57,18 +57,15 @@ func (l *link) Claim(ctx context.Context, by tasks.Claimer, items []tasks.Ref) (
 }
 
 // Renew implements tasks.Store.
-func (l *link) Renew(ctx context.Context, lease time.Duration, items []tasks.Assignment) ([]bool, error) {
-	q := request[[]bool]{method: "Renew", events: make([]history.Event, len(items))}
+func (l *link) Renew(ctx context.Context, lease time.Duration, items []tasks.Assignment) ([]tasks.Renewal, error) {
+	q := request[[]tasks.Renewal]{method: "Renew", events: make([]history.Event, len(items))}
 	for i, item := range items {
 		q.events[i] = history.Event{Op: history.Renew, Task: item.TaskID.String(), Workspace: item.Workspace, Version: item.Version}
 	}
-	q.do = func(ctx context.Context) ([]bool, error) { return l.database.Store.Renew(ctx, lease, items) }
-	q.answer = func(out []bool, i int, e *history.Event) {
-		e.Verdict = "lost"
-		if out[i] {
-			e.Verdict = "kept"
-		}
-		if out[i] && e.Type == history.Applied {
+	q.do = func(ctx context.Context) ([]tasks.Renewal, error) { return l.database.Store.Renew(ctx, lease, items) }
+	q.answer = func(out []tasks.Renewal, i int, e *history.Event) {
+		e.Verdict = string(out[i])
+		if out[i] == tasks.RenewalKept && e.Type == history.Applied {
 			e.LeaseUntil = l.rec.since() + lease
 		}
 	}
