@@ -147,8 +147,10 @@ func (a *assignment) head() (receipt, bool) {
 // commit is what there is to commit, and whether it is news to the group.
 func (a *assignment) commit(again time.Duration) (offsets.Commit, bool) {
 	c := offsets.Commit{Topic: a.topic, Partition: a.partition, Position: a.tracker.Position()}
-	if c.Position.Offset < 0 && a.committed.Offset >= 0 {
-		c.Position.Offset = a.first // nothing received yet; what is stored with the replies may be ahead of the group's commit
+	if c.Position.Offset < 0 && (a.committed.Offset >= 0 || a.why == "") {
+		// Nothing received yet. What is stored with the replies may be ahead of the group's commit, or the group may have
+		// none, and nothing may ever be received: the lag that others see would stay.
+		c.Position.Offset = a.first
 	}
 	if a.dead || c.Position.Offset < 0 {
 		return c, false
