@@ -97,6 +97,9 @@ func (k Kafka) client(log *slog.Logger) (*kgo.Client, error) {
 		return nil, err
 	}
 	return kgo.NewClient(append(opts,
+		// Looking up a topic answers from what was known this long ago: at the default of 5 s a topic that was just created
+		// is unknown for 5 s.
+		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.RetryTimeout(3*time.Second), kgo.DialTimeout(3*time.Second), kgo.RequestTimeoutOverhead(3*time.Second))...)
 }
 
