@@ -210,6 +210,24 @@ func TestEachViolationIsFound(t *testing.T) {
 }
 
 // What a dead worker was told is gone with it.
+func TestAHistoryFromOutsideNeedsNoCauses(t *testing.T) {
+	events := []Event{
+		{Op: Submit, Type: OK, Task: "a", Workspace: "w"},
+		{Op: Record, Type: OK, Task: "a", Workspace: "w"},
+		{T: 1, Op: Read, Type: OK, Task: "a", Workspace: "w", Status: "completed", Reply: "r"},
+		{T: 2, Op: Wire, Type: OK, Offset: 1},
+		{Op: Final, Type: OK, Task: "a", Workspace: "w", Status: "completed", Reply: "r", Version: 3},
+		{Op: Quiet},
+	}
+	if found := Check(events); len(found) != 0 {
+		t.Error(found)
+	}
+	events[2], events[3] = events[3], events[2]
+	if found := Check(events); len(found) != 1 || found[0].Invariant != "I2" {
+		t.Errorf("a position ahead of the end it needs: %v", found)
+	}
+}
+
 func TestKilledWorkerOwesNoReport(t *testing.T) {
 	events := slices.DeleteFunc(good(), func(e Event) bool { return e.Op == Attempt && e.Version == 1 })
 	events = append(events, Event{Op: Killed, Type: OK, Proc: "w1"})
