@@ -57,44 +57,46 @@ func TestBoundary_I5_ClaimAcknowledgementLost(t *testing.T) {
 
 // The worker has the answer and dies before it is saved: the call is made again, and both are in the ledger.
 func TestBoundary_I1_CrashAfterAnswerBeforeSave(t *testing.T) {
-	t.Parallel()
-	w := NewWorld(t, 4, quick...)
-	front, worker := w.Node("front", "api,dispatcher"), w.Proxied("worker-1", "worker")
-	unsaved := rule(worker.Postgres, saving, proxy.LoseRequest, always)
-	run(t, front, worker)
-	watch := w.Watch()
-	defer watch.Stop()
-	send(t, &Client{Key: w.Key, Nodes: []*Node{front}}, 5)
-	waitCalls(t, w.Model, 5)
-	eventually(t, "an answer that cannot be saved", func() bool { return unsaved.Load() > 0 })
-	kill(t, worker)
-	second := w.Node("worker-2", "worker")
-	run(t, second)
-	w.settled(t, watch)
-	w.wantStates(t, 5, "unknown accepted")
-	twice := map[string]int{}
-	for c := range 5 {
-		twice[content(c, 0)] = 2
-	}
-	wantCalls(t, w.Model, 5, twice)
+	eachPlace(t, func(t *testing.T, flags []string) {
+		w := NewWorld(t, 4, flags...)
+		front, worker := w.Node("front", "api,dispatcher"), w.Proxied("worker-1", "worker")
+		unsaved := rule(worker.Postgres, saving, proxy.LoseRequest, always)
+		run(t, front, worker)
+		watch := w.Watch()
+		defer watch.Stop()
+		send(t, &Client{Key: w.Key, Nodes: []*Node{front}}, 5)
+		waitCalls(t, w.Model, 5)
+		eventually(t, "an answer that cannot be saved", func() bool { return unsaved.Load() > 0 })
+		kill(t, worker)
+		second := w.Node("worker-2", "worker")
+		run(t, second)
+		w.settled(t, watch)
+		w.wantStates(t, 5, "unknown accepted")
+		twice := map[string]int{}
+		for c := range 5 {
+			twice[content(c, 0)] = 2
+		}
+		wantCalls(t, w.Model, 5, twice)
+	})
 }
 
 // The reply is saved and the worker does not hear of it: it asks again, and is told that it was.
 func TestBoundary_I1_SaveAcknowledgementLost(t *testing.T) {
-	t.Parallel()
-	w := NewWorld(t, 4, quick...)
-	front, worker := w.Node("front", "api,dispatcher"), w.Proxied("worker", "worker")
-	lost := rule(worker.Postgres, saving, proxy.LoseAnswer, 2)
-	run(t, front, worker)
-	watch := w.Watch()
-	defer watch.Stop()
-	send(t, &Client{Key: w.Key, Nodes: []*Node{front}}, 5)
-	w.settled(t, watch)
-	if lost.Load() < 2 {
-		t.Fatalf("%d settles: none was repeated", lost.Load())
-	}
-	w.wantStates(t, 5, "accepted")
-	wantCalls(t, w.Model, 5, nil)
+	eachPlace(t, func(t *testing.T, flags []string) {
+		w := NewWorld(t, 4, flags...)
+		front, worker := w.Node("front", "api,dispatcher"), w.Proxied("worker", "worker")
+		lost := rule(worker.Postgres, saving, proxy.LoseAnswer, 2)
+		run(t, front, worker)
+		watch := w.Watch()
+		defer watch.Stop()
+		send(t, &Client{Key: w.Key, Nodes: []*Node{front}}, 5)
+		w.settled(t, watch)
+		if lost.Load() < 2 {
+			t.Fatalf("%d settles: none was repeated", lost.Load())
+		}
+		w.wantStates(t, 5, "accepted")
+		wantCalls(t, w.Model, 5, nil)
+	})
 }
 
 // A task that takes its worker down each time ends, by the calls that were begun or by the leases that ran out.

@@ -2,6 +2,7 @@ package procs
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,17 @@ const (
 	saving     = "insert into replies"
 	forgetting = "delete from handoffs"
 )
+
+// eachPlace runs a test with the positions in the group's commits, and with the positions beside the replies.
+func eachPlace(t *testing.T, test func(t *testing.T, flags []string)) {
+	t.Parallel()
+	for _, place := range []string{"kafka", "postgres"} {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			test(t, append(slices.Clone(quick), "--offsets", place))
+		})
+	}
+}
 
 // eventually polls until cond holds.
 func eventually(t *testing.T, what string, cond func() bool) {

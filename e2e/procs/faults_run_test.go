@@ -34,10 +34,8 @@ func TestFaultsUnderLoad(t *testing.T) {
 
 func faultsOnce(t *testing.T, kind fault, drawn, number uint64) {
 	w := NewOwnWorld(t, kind.own, 4, append([]string{"--lease", "2s", "--session-timeout", "3s", "--drain-timeout", "5s", "--max-attempts", "20"},
-		modes[int(number)%len(modes)].flags...)...)
+		modes[(int(number)+int(number)/len(faults))%len(modes)].flags...)...)
 	w.Model.Rules(`[{"match": {"contains": "message 02"}, "times": 5, "do": "status", "status": 503}, {"latency": "250ms"}]`)
-	began := time.Now()
-	lap := func(what string) { t.Logf("%s after %s", what, time.Since(began).Round(10*time.Millisecond)) }
 	r := &faultRun{T: t, w: w, random: rand.New(rand.NewPCG(drawn, number))}
 	for i := range 2 {
 		r.fronts = append(r.fronts, w.Proxied(fmt.Sprintf("front-%d", i+1), "api,dispatcher"))
@@ -45,23 +43,17 @@ func faultsOnce(t *testing.T, kind fault, drawn, number uint64) {
 	}
 	nodes := append(r.fronts[:2:2], r.worker...)
 	run(t, nodes...)
-	lap("ready")
 	watch := w.Watch()
 	defer watch.Stop()
 	load := begin(t, &Client{Key: w.Key, Nodes: r.fronts}, drawn+number, 24, 4, 1500*time.Millisecond)
 	waitCalls(t, w.Model, 5)
-	lap("begun")
 	kind.do(r)
-	lap("fault over")
 	for _, n := range nodes {
 		n.Heal()
 	}
 	accepted := load.wait(t)
-	lap("all accepted")
 	w.waitFinished(t)
-	lap("all finished")
 	w.waitCommitted(t)
-	lap("all committed")
 	if err := watch.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -73,8 +65,6 @@ func faultsOnce(t *testing.T, kind fault, drawn, number uint64) {
 			t.Error(err)
 		}
 	}
-	lap("all ready")
 	stop(t, nodes...)
-	lap("all stopped")
 	w.checkAll(t, watch, accepted, kind.deaf)
 }

@@ -16,8 +16,10 @@ type mode struct {
 }
 
 var modes = []mode{
-	{"classic", nil},
-	{"consumer", []string{"--group-protocol", "consumer"}},
+	{"classic, kafka", nil},
+	{"consumer, kafka", []string{"--group-protocol", "consumer"}},
+	{"classic, postgres", []string{"--offsets", "postgres"}},
+	{"consumer, postgres", []string{"--group-protocol", "consumer", "--offsets", "postgres"}},
 }
 
 // A rolling deploy under load: three workers are stopped and started again, one after the other. It costs no second

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/fencepost/fencepost/e2e/history"
 )
 
 // traffic is many people who send one message after the other.
@@ -78,4 +80,8 @@ func (w *World) checkAll(t *testing.T, watch *Watch, accepted map[string]Task, d
 	w.checkOrder(t)
 	w.checkLedger(t, accepted, deaf)
 	w.checkCommits(t, watch)
+	wrong := history.Check(w.history(t, watch, accepted))
+	for _, v := range wrong[:min(len(wrong), 10)] {
+		t.Error(v)
+	}
 }

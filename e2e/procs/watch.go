@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Watch reads the group's commits all the time, each with an instant of the database's clock at which it was there
+// Watch reads the group's commits and the positions that are stored with the replies all the time, each with an instant of the database's clock at which it was there
 // already. It judges at the end: a record below a commit must point at a task that had been finished by that instant.
 // That is exact however long the reads take: a position that Watch has seen ahead of the work, if only by milliseconds,
 // is found, since the task's end is later than the instant noted. Only what came and went between two looks is not seen.
@@ -24,11 +25,13 @@ type Watch struct {
 	missed int // looks at what had been killed
 }
 
-// commit is the first sight of a position.
+// commit is the first sight of a position, or of a span that is stored as settled.
 type commit struct {
 	partition int32
-	offset    int64
+	offset    int64     // everything before it is said to be settled
 	seenBy    time.Time // by the database's clock
+	from      int64     // a span: everything from here on; only a position never goes back
+	span      bool
 }
 
 // Watch begins to watch.
@@ -51,9 +54,9 @@ func (x *Watch) Stop() error {
 
 func (x *Watch) run(ctx context.Context) error {
 	admin := kadm.NewClient(x.w.Kafka)
-	last := map[int32]int64{}
+	last := map[commit]int64{}
 	for ctx.Err() == nil {
-		offsets, now, err := x.look(ctx, admin)
+		seen, err := x.look(ctx, admin)
 		if ctx.Err() != nil {
 			break
 		}
@@ -69,7 +72,7 @@ func (x *Watch) run(ctx context.Context) error {
 			}
 			continue
 		}
-		x.note(last, offsets, now)
+		x.note(last, seen)
 		select {
 		case <-ctx.Done():
 		case <-time.After(5 * time.Millisecond):
@@ -78,42 +81,60 @@ func (x *Watch) run(ctx context.Context) error {
 	// What Stop's caller has waited for is looked at in any case.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	offsets, now, err := x.look(ctx, admin)
+	seen, err := x.look(ctx, admin)
 	if err == nil {
-		x.note(last, offsets, now)
+		x.note(last, seen)
 	}
 	return err
 }
 
-// note keeps the positions that are new.
-func (x *Watch) note(last map[int32]int64, offsets kadm.OffsetResponses, now time.Time) {
+// note keeps what is new.
+func (x *Watch) note(last map[commit]int64, seen []commit) {
 	x.looks++
-	for partition, o := range offsets[x.w.Topic] {
-		before, known := last[partition]
-		if !known || before != o.At {
-			x.seen = append(x.seen, commit{partition, o.At, now})
-			last[partition] = o.At
+	for _, c := range seen {
+		place := commit{partition: c.partition, from: c.from, span: c.span}
+		if before, known := last[place]; !known || before != c.offset {
+			x.seen = append(x.seen, c)
+			last[place] = c.offset
 		}
 	}
 }
 
-func (x *Watch) look(ctx context.Context, admin *kadm.Client) (offsets kadm.OffsetResponses, now time.Time, err error) {
+func (x *Watch) look(ctx context.Context, admin *kadm.Client) ([]commit, error) {
 	if x.w.own != (Own{}) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 	}
-	offsets, err = admin.FetchOffsets(ctx, x.w.Group)
+	offsets, err := admin.FetchOffsets(ctx, x.w.Group)
 	if err == nil {
 		err = offsets.Error()
 	}
 	if err != nil {
-		return nil, now, fmt.Errorf("the group's commits: %w", err)
+		return nil, fmt.Errorf("the group's commits: %w", err)
 	}
+	rows, err := x.w.Pool.Query(ctx, `select partition, lower(span), upper(span), true
+		from partition_positions, unnest(settled) span where consumer_group = $1`, x.w.Group)
+	if err != nil {
+		return nil, fmt.Errorf("the stored positions: %w", err)
+	}
+	var seen []commit
+	var c commit
+	if _, err := pgx.ForEachRow(rows, []any{&c.partition, &c.from, &c.offset, &c.span}, func() error { seen = append(seen, c); return nil }); err != nil {
+		return nil, fmt.Errorf("the stored positions: %w", err)
+	}
+	for partition, o := range offsets[x.w.Topic] {
+		seen = append(seen, commit{partition: partition, offset: o.At})
+	}
+	// After both, so that what they say was there by then.
+	var now time.Time
 	if err := x.w.Pool.QueryRow(ctx, "select clock_timestamp()").Scan(&now); err != nil {
-		return nil, now, fmt.Errorf("the database's clock: %w", err)
+		return nil, fmt.Errorf("the database's clock: %w", err)
 	}
-	return offsets, now, nil
+	for i := range seen {
+		seen[i].seenBy = now
+	}
+	return seen, nil
 }
 
 // pointer is where a record is and what it points at.
@@ -171,12 +192,14 @@ func (w *World) Records(ctx context.Context) ([]pointer, error) {
 func (x *Watch) Judge(records []pointer, finished map[string]time.Time) (wrong []string, commits int) {
 	last := map[int32]int64{}
 	for _, c := range x.seen {
-		if before, known := last[c.partition]; known && c.offset < before {
-			wrong = append(wrong, fmt.Sprintf("partition %d: the position went back from %d to %d", c.partition, before, c.offset))
+		if !c.span {
+			if before, known := last[c.partition]; known && c.offset < before {
+				wrong = append(wrong, fmt.Sprintf("partition %d: the position went back from %d to %d", c.partition, before, c.offset))
+			}
+			last[c.partition] = c.offset
 		}
-		last[c.partition] = c.offset
 		for _, r := range records {
-			if r.partition != c.partition || r.offset >= c.offset {
+			if r.partition != c.partition || r.offset < c.from || r.offset >= c.offset {
 				continue
 			}
 			end, ok := finished[r.task]
@@ -187,8 +210,8 @@ func (x *Watch) Judge(records []pointer, finished map[string]time.Time) (wrong [
 			if ok {
 				ended = "ended " + end.Sub(c.seenBy).String() + " later"
 			}
-			wrong = append(wrong, fmt.Sprintf("partition %d: position %d was seen, but the task %s of record %d %s",
-				c.partition, c.offset, r.task, r.offset, ended))
+			wrong = append(wrong, fmt.Sprintf("partition %d: position %d (from %d) was seen, but the task %s of record %d %s",
+				c.partition, c.offset, c.from, r.task, r.offset, ended))
 		}
 	}
 	return wrong, len(x.seen)

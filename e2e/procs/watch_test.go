@@ -16,12 +16,14 @@ func TestI2_WatchFindsACommitAheadOfTheWork(t *testing.T) {
 		seen []commit
 		want []string // one word of each complaint
 	}{
-		{"after the work", []commit{{0, 1, at(100)}, {0, 2, at(201)}, {1, 1, at(300)}}, nil},
-		{"no commit yet", []commit{{0, -1, at(1)}}, nil},
-		{"ahead for a millisecond", []commit{{0, 2, at(199)}}, []string{"task b"}},
-		{"ahead of two", []commit{{0, 2, at(1)}}, []string{"task a", "task b"}},
-		{"past a task that never ended", []commit{{1, 2, at(900)}}, []string{"task d"}},
-		{"back", []commit{{0, 2, at(900)}, {0, 1, at(901)}}, []string{"went back"}},
+		{"after the work", []commit{{partition: 0, offset: 1, seenBy: at(100)}, {partition: 0, offset: 2, seenBy: at(201)}, {partition: 1, offset: 1, seenBy: at(300)}}, nil},
+		{"no commit yet", []commit{{partition: 0, offset: -1, seenBy: at(1)}}, nil},
+		{"ahead for a millisecond", []commit{{partition: 0, offset: 2, seenBy: at(199)}}, []string{"task b"}},
+		{"ahead of two", []commit{{partition: 0, offset: 2, seenBy: at(1)}}, []string{"task a", "task b"}},
+		{"past a task that never ended", []commit{{partition: 1, offset: 2, seenBy: at(900)}}, []string{"task d"}},
+		{"a span behind unfinished work", []commit{{partition: 0, from: 1, offset: 2, seenBy: at(200), span: true}}, nil},
+		{"a span too far", []commit{{partition: 0, from: 1, offset: 2, seenBy: at(199), span: true}}, []string{"task b"}},
+		{"back", []commit{{partition: 0, offset: 2, seenBy: at(900)}, {partition: 0, offset: 1, seenBy: at(901)}}, []string{"went back"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wrong, commits := (&Watch{seen: c.seen}).Judge(records, finished)
