@@ -56,7 +56,7 @@ func (w *world) startWorker() *process {
 		Kafka: p.kafka(w.cluster.ListenAddrs()), Topic: topic, Group: group, Worker: p.name,
 		Order: w.plan.order, Protocol: w.plan.protocol, MaxInFlight: w.plan.inFlight,
 		Lease: w.plan.lease, CallTimeout: w.plan.callTimeout, Retry: tasks.RetryPolicy{Base: 500 * time.Millisecond, Max: 10 * time.Second},
-		CommitInterval: w.plan.commit, SessionTimeout: w.plan.session, DrainTimeout: w.plan.drain, RebalanceTimeout: 60 * time.Second,
+		CommitInterval: w.plan.commit, SessionTimeout: w.plan.session, DrainTimeout: w.plan.drain, RebalanceTimeout: rebalanceTimeout,
 		Logger: log,
 	}
 	if w.plan.owners {

@@ -169,12 +169,34 @@ const quietTime = 20 * time.Minute
 // awaitEnd returns what has not ended within the quiet time.
 func (w *world) awaitEnd() []string {
 	var open []string
+	var rebalancing time.Duration // for how long
 	for deadline := time.Now().Add(quietTime); time.Now().Before(deadline); time.Sleep(time.Second) {
 		if open = w.open(); len(open) == 0 {
 			return nil
 		}
+		if info := w.cluster.GroupInfo(group); info == nil || info.State != "PreparingRebalance" {
+			rebalancing = 0
+		} else if rebalancing += time.Second; rebalancing > 3*rebalanceTimeout {
+			w.unwedge()
+			rebalancing = 0
+		}
 	}
 	return open
+}
+
+// rebalanceTimeout of the group: the workers' default.
+const rebalanceTimeout = time.Minute
+
+// unwedge restarts all workers when no rebalance ends any more. A broker waits for the members' joins for one rebalance
+// timeout; kfake's begins anew with every join (groups.go: "Always reset the timer"), and so never ends while two members
+// give up and join again in turn.
+func (w *world) unwedge() {
+	w.rec.count("kfake: a rebalance that never ends")
+	for _, p := range w.alive(&w.workers) {
+		w.murder(p)
+	}
+	time.Sleep(rebalanceTimeout + time.Second)
+	w.add(&w.workers, w.startWorker())
 }
 
 // open is what has not ended.
