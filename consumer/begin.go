@@ -85,6 +85,9 @@ func (s *session) onOffsets(ctx context.Context, fetched map[string]map[int32]kg
 	var committed []int64
 	for topic, partitions := range fetched {
 		for p := range partitions {
+			if _, read := logs[partitionKey{topic, p}]; !read && c.cfg.Owners != nil {
+				return nil, fmt.Errorf("the log's ends of partition %d of %s could not be read", p, topic) // End 0 would say that it is empty
+			}
 			at, ahead := c.positions.Resume(topic, p)
 			var settled []offsets.Run
 			if at >= 0 {
