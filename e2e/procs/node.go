@@ -25,9 +25,11 @@ type Node struct {
 	// What stands between a proxied node and the rest; nil for others.
 	Kafka, Postgres, LLM *proxy.Proxy
 
-	t    testing.TB
-	args []string
-	log  string
+	t      testing.TB
+	args   []string
+	log    string
+	binary string   // empty: the program under test
+	env    []string // beside the environment of all
 
 	mu    sync.Mutex
 	proc  *child.Child // nil before the first start
@@ -74,11 +76,14 @@ func (n *Node) Start() error {
 	if n.proc != nil && n.proc.Alive() {
 		return fmt.Errorf("%s is running", n.Name)
 	}
-	path, err := binary()
+	path, err := n.binary, error(nil)
+	if path == "" {
+		path, err = binary()
+	}
 	if err != nil {
 		return err
 	}
-	n.proc, err = child.Start(n.log, environment(), path, n.args...)
+	n.proc, err = child.Start(n.log, append(environment(), n.env...), path, n.args...)
 	return err
 }
 
