@@ -4,7 +4,7 @@
 // checked against I1..I8. After the faults comes a quiet time, by whose end everything must have ended: tasks terminal,
 // lag and outbox 0, no goroutine left.
 //
-//	go test ./e2e/sim                     # 300 seeds from 1 on
+//	go test ./e2e/sim                     # 600 seeds from 1 on
 //	go test -timeout 1h ./e2e/sim -sim.seeds 5000
 //	go test ./e2e/sim -sim.seed 17        # one, with the processes' logs
 //

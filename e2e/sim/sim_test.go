@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 300, with the race detector 60")
+	seeds = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 600, with the race detector 60")
 	first = flag.Uint64("sim.first", 1, "the first of them")
 	one   = flag.Uint64("sim.seed", 0, "run this seed alone, and print what the processes log")
 	out   = flag.String("sim.out", "", "where histories of failed seeds go; a new temporary folder when empty")
@@ -43,7 +43,7 @@ const enough = 250
 // TestSimulation_I1ToI8HoldOnEverySeed runs the seeds, in a process of its own: see the package comment.
 func TestSimulation_I1ToI8HoldOnEverySeed(t *testing.T) {
 	if *seeds == 0 {
-		if *seeds = 300; raced {
+		if *seeds = 600; raced {
 			*seeds = 60
 		}
 	}
