@@ -19,7 +19,12 @@ type TransportConfig struct {
 	TLSTimeout     time.Duration // for the TLS handshake, or a proxy's CONNECT; 10 s when 0
 	HeaderTimeout  time.Duration // from the request written to the answer's header; 0: as long as the context allows
 	MaxHeaderBytes int64         // of an answer, 64 KiB when 0
-	MaxBodyBytes   int64         // of an answer, 8 MiB when 0
+	MaxBodyBytes   int64         // of an answer, streamed or not; 8 MiB when 0
+
+	// Limits of Stream on silence. Every byte counts, also a comment's: what a server may spend altogether is the
+	// context's to say, and MaxBodyBytes.
+	FirstToken time.Duration // until the first event: the header and each wait before it; 90 s when 0
+	Idle       time.Duration // of each wait after it; 60 s when 0
 
 	TLS *tls.Config // nil: the system's roots. ALPN is always http/1.1
 
@@ -61,6 +66,12 @@ func NewClient(cfg TransportConfig) *Client {
 	if cfg.MaxBodyBytes <= 0 {
 		cfg.MaxBodyBytes = 8 << 20
 	}
+	if cfg.FirstToken <= 0 {
+		cfg.FirstToken = 90 * time.Second
+	}
+	if cfg.Idle <= 0 {
+		cfg.Idle = time.Minute
+	}
 	if cfg.TLS == nil {
 		cfg.TLS = &tls.Config{}
 	}
@@ -80,6 +91,8 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
+
+	Streamed bool // by Stream: the body was events, and Body is empty
 }
 
 // Wire is what a call did on the wire, counted where bytes were given to the kernel.
@@ -103,6 +116,17 @@ var (
 // that, else Ambiguous (also when ctx's deadline passed: the request may have run). A status other than 2xx is no error
 // here, and neither is a body that broke off behind such a status: the refusal has been said.
 func (c *Client) Do(ctx context.Context, req *http.Request) (Response, Wire, error) {
+	return c.once(ctx, req, c.cfg.HeaderTimeout, errHeaderTimeout, func(_ *wireConn, head *http.Response, resp *Response) (bool, error) {
+		return true, c.readWhole(head, resp)
+	})
+}
+
+// readBody reads what follows a header into resp. whole says that nothing of the answer is left on the connection.
+type readBody func(conn *wireConn, head *http.Response, resp *Response) (whole bool, err error)
+
+// once sends req once and has its answer read. patience is how long the header may take, 0 for ever, and late the error
+// when it takes longer.
+func (c *Client) once(ctx context.Context, req *http.Request, patience time.Duration, late error, read readBody) (Response, Wire, error) {
 	if !c.cfg.AllowIdempotencyKey {
 		req.Header.Del("Idempotency-Key")
 		req.Header.Del("X-Idempotency-Key")
@@ -115,8 +139,11 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (Response, Wire, err
 		return Response{}, Wire{}, transportFailure(ctx, Wire{}, err)
 	}
 	stop := conn.watch(ctx)
-	resp, err := c.exchange(ctx, conn, req)
+	resp, err := c.exchange(ctx, conn, req, patience, read)
 	stop()
+	if errors.Is(err, errHeaderTimeout) {
+		err = late
+	}
 
 	wire := conn.wire()
 	if err == nil && conn.reusable && ctx.Err() == nil { // a context that ended may have left its deadline on it
@@ -130,7 +157,7 @@ func (c *Client) Do(ctx context.Context, req *http.Request) (Response, Wire, err
 	return resp, wire, nil
 }
 
-func (c *Client) exchange(ctx context.Context, conn *wireConn, req *http.Request) (Response, error) {
+func (c *Client) exchange(ctx context.Context, conn *wireConn, req *http.Request, patience time.Duration, read readBody) (Response, error) {
 	if err := ctx.Err(); err != nil {
 		return Response{}, err
 	}
@@ -142,7 +169,7 @@ func (c *Client) exchange(ctx context.Context, conn *wireConn, req *http.Request
 	if writeErr != nil {
 		conn.deadline(ctx, time.Second)
 	} else {
-		conn.deadline(ctx, c.cfg.HeaderTimeout)
+		conn.deadline(ctx, patience)
 	}
 	head, err := conn.readHeader(req, c.cfg.MaxHeaderBytes)
 	if err != nil {
@@ -153,12 +180,17 @@ func (c *Client) exchange(ctx context.Context, conn *wireConn, req *http.Request
 	}
 	resp := Response{Status: head.StatusCode, Header: head.Header}
 	conn.deadline(ctx, 0)
+	whole, err := read(conn, head, &resp)
+	conn.reusable = whole && err == nil && writeErr == nil && !req.Close && !head.Close && conn.in.Buffered() == 0
+	return resp, err
+}
+
+func (c *Client) readWhole(head *http.Response, resp *Response) (err error) {
 	resp.Body, err = io.ReadAll(io.LimitReader(head.Body, c.cfg.MaxBodyBytes+1))
 	if int64(len(resp.Body)) > c.cfg.MaxBodyBytes {
 		resp.Body, err = resp.Body[:c.cfg.MaxBodyBytes], errBodyTooLarge
 	}
-	conn.reusable = err == nil && writeErr == nil && !req.Close && !head.Close && conn.in.Buffered() == 0
-	return resp, err
+	return err
 }
 
 // send renders the request in memory first, so that nothing local can fail half-way on the wire, and writes it in one go.
