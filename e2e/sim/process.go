@@ -20,7 +20,8 @@ type process struct {
 	*proc
 	stop     context.CancelCauseFunc
 	done     chan struct{}
-	stopping atomic.Bool // asked to stop
+	stopping atomic.Bool  // asked to stop
+	ended    atomic.Int64 // when it had ended, since the beginning; 0 before
 }
 
 func (w *world) start(p *proc, run func(ctx context.Context, self *process) error) *process {
@@ -28,6 +29,7 @@ func (w *world) start(p *proc, run func(ctx context.Context, self *process) erro
 	started := &process{proc: p, stop: stop, done: make(chan struct{})}
 	w.all.Go(func() {
 		defer close(started.done)
+		defer func() { started.ended.Store(int64(w.rec.since())) }()
 		if err := run(ctx, started); err != nil {
 			w.rec.count("a process failed")
 			w.logger(p.name).Error("run", "error", err)

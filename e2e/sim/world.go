@@ -114,6 +114,7 @@ func run(seed uint64, log io.Writer) Result {
 	}
 	watch, unwatch := context.WithCancel(context.Background())
 	w.observe(watch)
+	w.expireGhosts(watch)
 	w.api = w.startAPI()
 	for range w.plan.dispatchers {
 		w.dispatchers = append(w.dispatchers, w.startDispatcher())
@@ -184,21 +185,6 @@ func (w *world) awaitEnd() []string {
 	return open
 }
 
-// rebalanceTimeout of the group: the workers' default.
-const rebalanceTimeout = time.Minute
-
-// unwedge restarts all workers when no rebalance ends any more. A broker waits for the members' joins for one rebalance
-// timeout; kfake's begins anew with every join (groups.go: "Always reset the timer"), and so never ends while two members
-// give up and join again in turn.
-func (w *world) unwedge() {
-	w.rec.count("kfake: a rebalance that never ends")
-	for _, p := range w.alive(&w.workers) {
-		w.murder(p)
-	}
-	time.Sleep(rebalanceTimeout + time.Second)
-	w.add(&w.workers, w.startWorker())
-}
-
 // open is what has not ended.
 func (w *world) open() []string {
 	var out []string
@@ -224,6 +210,12 @@ func (w *world) open() []string {
 		}
 		if p.HighWatermark > p.LogStartOffset && committed != p.HighWatermark {
 			out = append(out, fmt.Sprintf("partition %d: committed %d, end %d", p.Partition, committed, p.HighWatermark))
+		}
+	}
+	if len(out) > 0 && info != nil {
+		out = append(out, fmt.Sprintf("(the group is %s)", info.State))
+		for _, m := range info.Members {
+			out = append(out, fmt.Sprintf("(member %s has %v)", m.MemberID, m.Assignment[topic]))
 		}
 	}
 	return out
