@@ -15,5 +15,8 @@
 // interrupt the connection, and the call waits for it. The only lock guards the idle connections of a Client that was
 // asked to keep them.
 //
-// It does not retry, wait, price, limit or recover: those are the caller's, who has counted the attempt.
+// What a call costs is known exactly or not at all: Prices multiplies the reported tokens by whole picodollars, from a
+// dated table (prices.csv) that an operator's file overrides. A model it does not list has an unknown price.
+//
+// It does not retry, wait, limit or recover: those are the caller's, who has counted the attempt.
 package llm

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -40,10 +41,26 @@ type Report struct {
 	Usage        *Usage // nil: nothing was reported, the cost is unknown
 }
 
-// Usage counts tokens as the provider billed them.
+// Usage counts tokens as the provider billed them. The three kinds of input are disjoint, however the provider reports
+// them: their rates differ, and a token in two of them would be paid twice.
 type Usage struct {
-	InputTokens  int64
-	OutputTokens int64
+	InputTokens       int64 // neither read from a cache nor written to one
+	CachedInputTokens int64 // read from the provider's prompt cache
+	CacheWriteTokens  int64 // written to it
+	OutputTokens      int64 // everything the model produced, reasoning included
+	ReasoningTokens   int64 // the part of OutputTokens that nobody sees; it costs what output costs
+}
+
+// Input is all input, cached or not.
+func (u Usage) Input() int64 {
+	sum := u.InputTokens
+	for _, n := range [...]int64{u.CachedInputTokens, u.CacheWriteTokens} {
+		if n > math.MaxInt64-max(sum, 0) {
+			return math.MaxInt64 // nonsense of a server's must not come out as a small or negative count
+		}
+		sum += n
+	}
+	return sum
 }
 
 // Failure is why a call brought no acceptable answer.

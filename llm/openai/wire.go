@@ -95,12 +95,16 @@ func decodeAnswer(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer,
 
 var errNotCompletion = fmt.Errorf("openai: not a chat completion")
 
-// decodeUsage returns what was billed, nil when it is missing, incomplete, negative or not a number.
+// decodeUsage returns what was billed, nil when it is missing, incomplete, negative or not a number. Details that cannot
+// be read are left out: the two counts still stand, and price the call at the plain rates.
 func decodeUsage(body []byte) *llm.Usage {
 	var top struct {
 		Usage struct {
-			Prompt     *int64 `json:"prompt_tokens"`
-			Completion *int64 `json:"completion_tokens"`
+			Prompt            *int64          `json:"prompt_tokens"`
+			Completion        *int64          `json:"completion_tokens"`
+			PromptDetails     json.RawMessage `json:"prompt_tokens_details"`
+			CompletionDetails json.RawMessage `json:"completion_tokens_details"`
+			Total             json.RawMessage `json:"total_tokens"`
 		} `json:"usage"`
 	}
 	if json.Unmarshal(body, &top) != nil {
@@ -110,7 +114,38 @@ func decodeUsage(body []byte) *llm.Usage {
 	if in == nil || out == nil || *in < 0 || *out < 0 {
 		return nil
 	}
-	return &llm.Usage{InputTokens: *in, OutputTokens: *out}
+	u := &llm.Usage{InputTokens: *in, OutputTokens: *out}
+	// Cached tokens are inside prompt_tokens here. A server that reports more of them than prompt tokens is not believed
+	// beyond those: the kinds must add up to what it billed.
+	u.CachedInputTokens = min(detail(top.Usage.PromptDetails, "cached_tokens"), u.InputTokens)
+	u.InputTokens -= u.CachedInputTokens
+	u.CacheWriteTokens = min(detail(top.Usage.PromptDetails, "cache_write_tokens"), u.InputTokens)
+	u.InputTokens -= u.CacheWriteTokens
+	reasoning := detail(top.Usage.CompletionDetails, "reasoning_tokens")
+	// Some servers count reasoning beside completion_tokens; the total tells.
+	if total := count(top.Usage.Total); reasoning > 0 && total > *in && total-*in-*out == reasoning {
+		u.OutputTokens += reasoning
+	}
+	u.ReasoningTokens = min(reasoning, u.OutputTokens)
+	return u
+}
+
+// detail is a count in an object of counts, 0 when it is not there.
+func detail(raw json.RawMessage, name string) int64 {
+	var counts map[string]json.RawMessage
+	if json.Unmarshal(raw, &counts) != nil {
+		return 0
+	}
+	return count(counts[name])
+}
+
+// count is a number of tokens, 0 when it is none.
+func count(raw json.RawMessage) int64 {
+	var n int64
+	if json.Unmarshal(raw, &n) != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // reported returns a short text of the server's, empty when it is none.

@@ -90,6 +90,27 @@ func TestDecodeAnswer(t *testing.T) {
 	}
 }
 
+func TestDecodeUsage(t *testing.T) {
+	for usage, want := range map[string]llm.Usage{
+		`"prompt_tokens":50,"completion_tokens":70,"prompt_tokens_details":{"cached_tokens":30,"cache_write_tokens":15},"completion_tokens_details":{"reasoning_tokens":60}`: {
+			InputTokens: 5, CachedInputTokens: 30, CacheWriteTokens: 15, OutputTokens: 70, ReasoningTokens: 60},
+		`"prompt_tokens":5,"completion_tokens":7,"prompt_tokens_details":null,"completion_tokens_details":{}`:             {InputTokens: 5, OutputTokens: 7},
+		`"prompt_tokens":5,"completion_tokens":7,"prompt_tokens_details":"x","completion_tokens_details":[1]`:             {InputTokens: 5, OutputTokens: 7},
+		`"prompt_tokens":5,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":-3,"cache_write_tokens":"2"}`:   {InputTokens: 5, OutputTokens: 7},
+		`"prompt_tokens":5,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":4}`:      {InputTokens: 0, CachedInputTokens: 4, CacheWriteTokens: 1, OutputTokens: 7},
+		`"prompt_tokens":5,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":9}`:                             {CachedInputTokens: 5, OutputTokens: 7},
+		`"prompt_tokens":5,"completion_tokens":7,"total_tokens":12,"completion_tokens_details":{"reasoning_tokens":7}`:    {InputTokens: 5, OutputTokens: 7, ReasoningTokens: 7},
+		`"prompt_tokens":5,"completion_tokens":7,"total_tokens":112,"completion_tokens_details":{"reasoning_tokens":100}`: {InputTokens: 5, OutputTokens: 107, ReasoningTokens: 100},
+		`"prompt_tokens":5,"completion_tokens":7,"total_tokens":50,"completion_tokens_details":{"reasoning_tokens":100}`:  {InputTokens: 5, OutputTokens: 7, ReasoningTokens: 7},
+		`"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807,"total_tokens":9223372036854775807,"completion_tokens_details":{"reasoning_tokens":1}`: {
+			InputTokens: 9223372036854775807, OutputTokens: 9223372036854775807, ReasoningTokens: 1},
+	} {
+		if got := decodeUsage([]byte(`{"usage":{` + usage + `}}`)); got == nil || *got != want {
+			t.Errorf("%s: %+v, want %+v", usage, got, want)
+		}
+	}
+}
+
 func TestEncode(t *testing.T) {
 	temp, limit := 0.5, 9
 	req := llm.Request{Model: "m", System: "s\x00", Content: "c\xff", Temperature: &temp, MaxOutputTokens: &limit}
