@@ -7,5 +7,8 @@
 //
 // It starts no goroutine and holds no lock; Close closes the connections that llm.Client kept.
 //
-// It does not stream, offer tools, or recover a lost answer: the endpoint documents no idempotency key.
+// A stream is whole when a finish reason for choice 0 was followed by [DONE] or by the end of a body that did not break
+// off. What came of one that is not whole is never an answer.
+//
+// It does not offer tools, or recover a lost answer: the endpoint documents no idempotency key.
 package openai

@@ -24,25 +24,24 @@ type Config struct {
 
 	// LegacyMaxTokens sends a limit as max_tokens, for servers that do not know max_completion_tokens.
 	LegacyMaxTokens bool
+
+	// Stream asks for the answer as it is made, so that a call that stands still is told from one that works; see the
+	// limits in HTTP. An answer that is not a stream all the same is taken as it is.
+	Stream bool
 }
 
 // Provider is an llm.Provider, safe for concurrent use.
 type Provider struct {
 	name     string
 	endpoint string
-	key      secret
+	key      llm.Secret
 	timeout  time.Duration
 	legacy   bool
+	stream   bool
 	client   *llm.Client
 }
 
 var _ llm.Provider = (*Provider)(nil)
-
-// secret is a text that no formatting shows.
-type secret string
-
-func (secret) String() string   { return "(redacted)" }
-func (secret) GoString() string { return "(redacted)" }
 
 // ErrTimeout is the cause of a call that lasted longer than Config.Timeout.
 var ErrTimeout = errors.New("the call's timeout passed")
@@ -68,9 +67,10 @@ func New(cfg Config) (*Provider, error) {
 	return &Provider{
 		name:     cfg.Name,
 		endpoint: strings.TrimRight(u.String(), "/") + "/chat/completions",
-		key:      secret(cfg.APIKey),
+		key:      llm.Secret(cfg.APIKey),
 		timeout:  cfg.Timeout,
 		legacy:   cfg.LegacyMaxTokens,
+		stream:   cfg.Stream,
 		client:   llm.NewClient(cfg.HTTP),
 	}, nil
 }
@@ -101,26 +101,41 @@ func (p *Provider) Call(ctx context.Context, req llm.Request) (llm.Answer, error
 	if err != nil {
 		return llm.Answer{}, &llm.Failure{Class: llm.Permanent, Message: "the request cannot be made", Err: err}
 	}
-	resp, wire, err := p.client.Do(ctx, httpReq)
-	if err != nil {
-		var f *llm.Failure
-		if errors.As(err, &f) && resp.Header != nil {
+	hide := []string{string(p.key), req.Content, req.System}
+	var resp llm.Response
+	var wire llm.Wire
+	var parts assembly
+	if p.stream {
+		resp, wire, err = p.client.Stream(ctx, httpReq, parts.take)
+	} else {
+		resp, wire, err = p.client.Do(ctx, httpReq)
+	}
+	var f *llm.Failure
+	errors.As(err, &f)
+	switch {
+	case resp.Streamed:
+		return parts.answer(resp, wire, f, hide...)
+	case err != nil:
+		if f != nil && resp.Header != nil {
 			f.Status, f.RequestID = resp.Status, llm.RequestID(resp.Header)
 		}
 		return llm.Answer{}, err
-	}
-	if resp.Status < 200 || resp.Status > 299 {
-		f := llm.Refused(resp, wire, string(p.key), req.Content, req.System)
+	case resp.Status < 200 || resp.Status > 299:
+		f := llm.Refused(resp, wire, hide...)
 		f.Usage = decodeUsage(resp.Body)
 		return llm.Answer{}, f
 	}
-	return decodeAnswer(resp, wire, string(p.key), req.Content, req.System)
+	return decodeAnswer(resp, wire, hide...)
 }
 
 func (p *Provider) request(req llm.Request) (*http.Request, error) {
-	body, err := encode(req, p.legacy)
+	body, err := encode(req, p.legacy, p.stream)
 	if err != nil {
 		return nil, err
+	}
+	accept := "application/json"
+	if p.stream {
+		accept = "text/event-stream, application/json"
 	}
 	// The client has its own context, and GetBody would let a layer below send the body twice.
 	out, err := http.NewRequest(http.MethodPost, p.endpoint, bytes.NewReader(body))
@@ -130,31 +145,14 @@ func (p *Provider) request(req llm.Request) (*http.Request, error) {
 	out.GetBody = nil
 	out.Header = http.Header{
 		"Content-Type": {"application/json"},
-		"Accept":       {"application/json"},
+		"Accept":       {accept},
 		"User-Agent":   {"fencepost"},
 	}
 	if p.key != "" {
 		out.Header["Authorization"] = []string{"Bearer " + string(p.key)}
 	}
-	if traceParent(req.TraceParent) {
+	if llm.IsTraceParent(req.TraceParent) {
 		out.Header["Traceparent"] = []string{req.TraceParent}
 	}
 	return out, nil
-}
-
-// traceParent checks the form of the W3C header; anything else is not passed on.
-func traceParent(s string) bool {
-	if len(s) != 55 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if dash := i == 2 || i == 35 || i == 52; dash != (c == '-') {
-			return false
-		}
-		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }

@@ -14,6 +14,12 @@ type chatRequest struct {
 	Temperature         *float64      `json:"temperature,omitempty"`
 	MaxCompletionTokens *int          `json:"max_completion_tokens,omitempty"`
 	MaxTokens           *int          `json:"max_tokens,omitempty"`
+	Stream              bool          `json:"stream,omitempty"`
+	StreamOptions       *streamOpts   `json:"stream_options,omitempty"`
+}
+
+type streamOpts struct {
+	IncludeUsage bool `json:"include_usage"`
 }
 
 type chatMessage struct {
@@ -21,7 +27,7 @@ type chatMessage struct {
 	Content string `json:"content"`
 }
 
-func encode(req llm.Request, legacy bool) ([]byte, error) {
+func encode(req llm.Request, legacy, stream bool) ([]byte, error) {
 	out := chatRequest{Model: req.Model, Temperature: req.Temperature, Messages: make([]chatMessage, 0, 2)}
 	if req.System != "" {
 		out.Messages = append(out.Messages, chatMessage{"system", llm.CleanText(req.System)})
@@ -31,6 +37,9 @@ func encode(req llm.Request, legacy bool) ([]byte, error) {
 		out.MaxTokens = req.MaxOutputTokens
 	} else {
 		out.MaxCompletionTokens = req.MaxOutputTokens
+	}
+	if stream {
+		out.Stream, out.StreamOptions = true, &streamOpts{IncludeUsage: true}
 	}
 	return json.Marshal(out)
 }

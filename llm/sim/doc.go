@@ -1,5 +1,5 @@
-// Package sim is the simulated model: an OpenAI Chat Completions server whose answers are deterministic, whose failures
-// are scripted by rules, and whose ledger counts every call that reached it, outside the product that is being tested.
+// Package sim is the simulated model: a server of OpenAI's Chat Completions and of Anthropic's Messages, streamed and not, whose
+// answers are deterministic, whose failures are scripted by rules, and whose ledger counts every call that reached it, outside the product that is being tested.
 //
 // It promises that a call is in the ledger before it is answered, so that a killed client or a killed server hides none;
 // that a rule's failure happens after the whole request was read; and that the same request gets the same answer.

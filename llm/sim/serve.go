@@ -42,7 +42,19 @@ type (
 // created is fixed: an answer depends on its request alone.
 const created = 1767225600
 
-func (s *Server) serveChat(w http.ResponseWriter, req *http.Request) {
+// protocol is how calls are read and answers written; what is answered is the engine's.
+type protocol struct {
+	idHeader string // of the request's id
+	parse    func(body []byte) (call, error)
+	body     func(c call, rep reply, n int64) any
+	stream   func(out *eventWriter, c call, r *rule, rep reply, n int64)
+	refusal  func(status int, message string) []byte
+}
+
+var completions = &protocol{idHeader: "X-Request-Id", parse: parseCall, body: chatBody, stream: chatStream, refusal: errorBody}
+
+// serve is the engine over HTTP.
+func (s *Server) serve(p *protocol, w http.ResponseWriter, req *http.Request) {
 	h := headers{
 		IdempotencyKey: req.Header.Get("Idempotency-Key"),
 		TraceParent:    req.Header.Get("Traceparent"),
@@ -54,12 +66,12 @@ func (s *Server) serveChat(w http.ResponseWriter, req *http.Request) {
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			status = http.StatusRequestEntityTooLarge
 		}
-		s.refuse(w, req, h, status, errReadBody)
+		s.refuse(p, w, req, h, status, errReadBody)
 		return
 	}
-	c, err := parseCall(body)
+	c, err := p.parse(body)
 	if err != nil {
-		s.refuse(w, req, h, http.StatusBadRequest, err)
+		s.refuse(p, w, req, h, http.StatusBadRequest, err)
 		return
 	}
 	body = nil // it would be held as long as the call waits
@@ -75,8 +87,8 @@ func (s *Server) serveChat(w http.ResponseWriter, req *http.Request) {
 	for k, v := range r.Headers {
 		w.Header().Set(k, v)
 	}
-	if w.Header().Get("X-Request-Id") == "" {
-		w.Header().Set("X-Request-Id", "req_sim_"+strconv.FormatInt(e.N, 10))
+	if w.Header().Get(p.idHeader) == "" {
+		w.Header().Set(p.idHeader, "req_sim_"+strconv.FormatInt(e.N, 10))
 	}
 	switch r.Do {
 	case doHang:
@@ -91,25 +103,21 @@ func (s *Server) serveChat(w http.ResponseWriter, req *http.Request) {
 		if r.Status != 0 {
 			status = r.Status
 		}
-		s.answer(w, c, &r, rep, e.N, status, end)
+		s.answer(p, w, c, &r, rep, e.N, status, end)
 	}
 }
 
 // answer writes what the rule wants written, and calls end once.
-func (s *Server) answer(w http.ResponseWriter, c call, r *rule, rep reply, n int64, status int, end func()) {
-	if raw, ok := rawAnswer(r, status); ok {
+func (s *Server) answer(p *protocol, w http.ResponseWriter, c call, r *rule, rep reply, n int64, status int, end func()) {
+	if raw, ok := rawAnswer(p, r, status); ok {
 		send(w, status, raw, r, end)
 		return
 	}
 	if c.stream {
-		s.stream(w, c, r, rep, n, status, end)
+		stream(p, w, c, r, rep, n, status, end)
 		return
 	}
-	body, err := json.Marshal(completion{
-		ID: completionID(n), Object: "chat.completion", Created: created, Model: c.model,
-		Choices: []choice{{Message: &message{Role: "assistant", Content: rep.text}, FinishReason: &rep.finish}},
-		Usage:   usageOf(rep),
-	})
+	body, err := json.Marshal(p.body(c, rep, n))
 	if err != nil {
 		end()
 		writeError(w, http.StatusInternalServerError, "the answer cannot be encoded")
@@ -118,14 +126,22 @@ func (s *Server) answer(w http.ResponseWriter, c call, r *rule, rep reply, n int
 	send(w, status, body, r, end)
 }
 
+func chatBody(c call, rep reply, n int64) any {
+	return completion{
+		ID: completionID(n), Object: "chat.completion", Created: created, Model: c.model,
+		Choices: []choice{{Message: &message{Role: "assistant", Content: rep.text}, FinishReason: &rep.finish}},
+		Usage:   usageOf(rep),
+	}
+}
+
 // rawAnswer returns the body of an answer that is no completion.
-func rawAnswer(r *rule, status int) ([]byte, bool) {
+func rawAnswer(p *protocol, r *rule, status int) ([]byte, bool) {
 	if raw, ok := r.rawBody(); ok {
 		return raw, true
 	}
 	switch r.Do {
 	case doStatus:
-		return errorBody(status, "simulated status "+strconv.Itoa(status)), true
+		return p.refusal(status, "simulated status "+strconv.Itoa(status)), true
 	case doGarbage:
 		return []byte("\x00\xff\xfe}{ this is no JSON <html>"), true
 	}
@@ -163,11 +179,11 @@ func contentType(w http.ResponseWriter, body []byte) {
 }
 
 // refuse answers a request that is not a call. It is listed all the same: it arrived.
-func (s *Server) refuse(w http.ResponseWriter, req *http.Request, h headers, status int, err error) {
+func (s *Server) refuse(p *protocol, w http.ResponseWriter, req *http.Request, h headers, status int, err error) {
 	e := &entry{Headers: h}
 	s.note(s.ledger.arrive(e))
 	s.note(s.ledger.end(e, doStatus, status, req.Context().Err() != nil, 0, 0))
-	writeError(w, status, err.Error())
+	writeBody(w, status, p.refusal(status, err.Error()))
 }
 
 // reset ends the connection with a RST, so that the client sees a failure of the network and no end of an answer.

@@ -49,7 +49,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.mux = http.NewServeMux()
-	s.mux.HandleFunc("POST /v1/chat/completions", s.serveChat)
+	s.mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serve(completions, w, r) })
+	s.mux.HandleFunc("POST /v1/messages", func(w http.ResponseWriter, r *http.Request) { s.serve(messages, w, r) })
 	s.mux.HandleFunc("GET /v1/models", serveModels)
 	s.mux.HandleFunc("PUT /sim/rules", s.putRules)
 	s.mux.HandleFunc("GET /sim/rules", s.getRules)
@@ -190,9 +191,13 @@ func errorBody(status int, message string) []byte {
 }
 
 func writeError(w http.ResponseWriter, status int, message string) {
+	writeBody(w, status, errorBody(status, message))
+}
+
+func writeBody(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(errorBody(status, message))
+	_, _ = w.Write(body)
 }
 
 var errReadBody = errors.New("the request did not arrive whole")

@@ -1,0 +1,106 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/fencepost/fencepost/llm"
+)
+
+// chunk is one event of a stream, read as strictly as chatAnswer is.
+type chunk struct {
+	ID      json.RawMessage `json:"id"`
+	Error   json.RawMessage `json:"error"`
+	Model   json.RawMessage `json:"model"`
+	Choices []struct {
+		Index        int     `json:"index"`
+		FinishReason *string `json:"finish_reason"`
+		Delta        *struct {
+			Content *string `json:"content"`
+			Refusal *string `json:"refusal"`
+		} `json:"delta"`
+	} `json:"choices"`
+}
+
+// assembly puts the chunks of a stream together to choice 0.
+type assembly struct {
+	id, model string
+	text      strings.Builder
+	refused   bool
+	finish    string
+	usage     *llm.Usage
+	unfit     string // why no answer can come of it
+	failed    []byte // an error event
+}
+
+// take reads one event. It wants no more after the terminal marker, or when no answer can come of the stream.
+func (a *assembly) take(e llm.Event) (more bool) {
+	if string(e.Data) == "[DONE]" {
+		return false
+	}
+	var c *chunk
+	err := json.Unmarshal(e.Data, &c)
+	if c != nil && len(c.Error) > 0 && string(c.Error) != "null" || e.Type == "error" {
+		a.failed = append([]byte{}, e.Data...)
+		return false
+	}
+	if err != nil || c == nil {
+		a.unfit = "the stream holds what is no chunk of a chat completion"
+		return false
+	}
+	if a.id == "" {
+		a.id = reported(c.ID)
+	}
+	if a.model == "" {
+		a.model = reported(c.Model)
+	}
+	if u := decodeUsage(e.Data); u != nil {
+		a.usage = u // the last word counts: some servers send a running count
+	}
+	for _, choice := range c.Choices {
+		if choice.Index != 0 {
+			continue
+		}
+		if d := choice.Delta; d != nil {
+			if a.finish != "" && deref(d.Content) != "" {
+				a.unfit = "the stream goes on behind its finish reason"
+				return false
+			}
+			a.text.WriteString(deref(d.Content))
+			a.refused = a.refused || deref(d.Refusal) != ""
+		}
+		if choice.FinishReason != nil {
+			a.finish = *choice.FinishReason
+		}
+	}
+	return true
+}
+
+// answer judges what came of the stream. err is the failure of the wire, if any.
+func (a *assembly) answer(resp llm.Response, wire llm.Wire, err *llm.Failure, hide ...string) (llm.Answer, error) {
+	report := llm.Report{WireRequests: wire.Requests, RequestID: llm.RequestID(resp.Header), Model: a.model, Usage: a.usage}
+	if report.RequestID == "" {
+		report.RequestID = a.id
+	}
+	unfit := func(why string) (llm.Answer, error) {
+		f := llm.Unfit(why, report, errNotCompletion)
+		f.Status = resp.Status
+		return llm.Answer{}, f
+	}
+	switch {
+	case err != nil:
+		err.Status, err.Report = resp.Status, report
+		return llm.Answer{}, err
+	case a.failed != nil:
+		output := a.text.Len() > 0 || a.refused || a.finish != "" || a.usage != nil
+		return llm.Answer{}, llm.RefusedInStream(a.failed, resp.Status, output, report, hide...)
+	case a.unfit != "":
+		return unfit(a.unfit)
+	case a.finish == "":
+		return unfit("the stream ended without a finish reason")
+	}
+	if a.refused && a.finish == "stop" {
+		a.finish = "refusal"
+	}
+	return llm.Finish(a.finish, a.text.String(), report)
+}
