@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/fencepost/fencepost/llm"
 	"github.com/fencepost/fencepost/tasks"
 )
 
@@ -91,6 +92,9 @@ type Config struct {
 	// StopTimeout is how long a stop lets calls go on altogether: DrainTimeout, and never less. A call that needs longer is
 	// made again by another worker, so a deploy costs no second call where this is the longest call.
 	StopTimeout time.Duration
+
+	// Price is what a call with a known usage costs, in picodollars; not ok: unknown. Nil: it always is. It must not block.
+	Price func(provider, model string, u llm.Usage) (pico int64, ok bool)
 
 	Logger     *slog.Logger          // slog.Default()
 	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere

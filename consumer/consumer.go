@@ -41,6 +41,7 @@ type Consumer struct {
 	epoch     time.Time // zero of the monotonic clock that now() reads
 	producer  *kgo.Client
 	leases    leases
+	unpriced  unpriced
 
 	soft    context.Context // done: stop starting, drain
 	callCtx context.Context // done: running calls are cancelled

@@ -82,6 +82,7 @@ func (c *Consumer) call(j *job) {
 	}
 	c.metrics.wireRequests.Add(float64(report.WireRequests))
 	s.Call = ledgerCall(report, j.work, err)
+	c.price(&s.Call, report.Usage)
 	c.settle(j, s)
 }
 
@@ -122,7 +123,8 @@ func model(r llm.Report, w *tasks.Work) string {
 func ledgerCall(r llm.Report, w *tasks.Work, err error) tasks.Call {
 	call := tasks.Call{WireRequests: r.WireRequests, ProviderRequestID: r.RequestID, Model: model(r, w)}
 	if r.Usage != nil {
-		call.InputTokens, call.OutputTokens = &r.Usage.InputTokens, &r.Usage.OutputTokens
+		input := r.Usage.Input()
+		call.InputTokens, call.OutputTokens = &input, &r.Usage.OutputTokens
 	} else if err != nil && (r.WireRequests == 0 || !failure(err).Class.MayBeCharged()) {
 		zero := int64(0)
 		call.InputTokens, call.OutputTokens, call.PicoUSD = &zero, &zero, &zero

@@ -167,7 +167,7 @@ type Call struct {
 	WireRequests      int
 	ProviderRequestID string
 	Model             string // as reported, or as asked
-	InputTokens       *int64 // nil: unknown
+	InputTokens       *int64 // all of them, cached or not; nil: unknown
 	OutputTokens      *int64
 	PicoUSD           *int64 // nil: unknown
 }

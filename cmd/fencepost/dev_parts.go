@@ -57,6 +57,9 @@ func (d *devCommand) startParts(ctx context.Context) (node.Config, error) {
 	if config.Provider, err = d.llm.open(d.a); err != nil {
 		return config, err
 	}
+	if config.Prices, err = d.llm.prices(); err != nil {
+		return config, err
+	}
 	if config.Kafka, err = d.kafka.read(d.a); err != nil {
 		return config, err
 	}

@@ -165,6 +165,11 @@ type taskJSON struct {
 	Status   string
 	Attempts int
 	Reply    *struct{ Text string }
+	Cost     struct {
+		Amount       *string
+		InputTokens  int64 `json:"input_tokens"`
+		OutputTokens int64 `json:"output_tokens"`
+	}
 }
 
 func decode[T any](t *testing.T, r reply) (v T) {
@@ -220,8 +225,14 @@ func TestI1_DevOneMessageOneReplyPaidForOnce(t *testing.T) {
 	if other := p.send("demo", "demo-1", "Something else"); other.status != http.StatusUnprocessableEntity {
 		t.Errorf("same key, other inputs: %d %s", other.status, other.body)
 	}
-	if task := p.finished(id); task.Status != "completed" || task.Reply == nil || task.Reply.Text == "" {
+	task := p.finished(id)
+	if task.Status != "completed" || task.Reply == nil || task.Reply.Text == "" {
 		t.Errorf("task: %+v", task)
+	}
+	// The made-up price of sim-1: a dollar for a million tokens of input, two for as many of output.
+	micros := task.Cost.InputTokens + 2*task.Cost.OutputTokens
+	if want := strings.TrimRight(fmt.Sprintf("0.%06d", micros), "0"); micros == 0 || task.Cost.Amount == nil || *task.Cost.Amount != want {
+		t.Errorf("cost %+v, want %s", task.Cost, want)
 	}
 	chat := decode[conversationJSON](t, p.call("GET", p.API+"/v1/conversations/demo/messages", "", ""))
 	if len(chat.Messages) != 1 || len(chat.Messages[0].Replies) != 1 {

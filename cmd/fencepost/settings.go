@@ -107,6 +107,7 @@ type llmSettings struct {
 	baseURL    string
 	model      string
 	apiKeyFile string
+	pricesFile string
 }
 
 // openAIBaseURL is used when nothing else is said, as by OpenAI's own clients.
@@ -118,6 +119,7 @@ func (l *llmSettings) flags(f *pflag.FlagSet) {
 	f.StringVar(&l.baseURL, "llm-base-url", "", "`URL` of the provider: an origin for sim, ends in /v1 for openai (default: OpenAI's)")
 	f.StringVar(&l.model, "llm-model", "", "model of messages that name none (default for sim: sim-1)")
 	f.StringVar(&l.apiKeyFile, "llm-api-key-file", "", "`file` with the provider's key; or set FENCEPOST_LLM_API_KEY")
+	f.StringVar(&l.pricesFile, "prices-file", "", "CSV `file` of prices that go before the built-in ones, with the same columns")
 }
 
 // defaultModel is the model of messages that name none; empty: each has to name one.
@@ -158,6 +160,7 @@ func (l *llmSettings) open(a *app) (llm.Provider, error) {
 		if key == "" && config.BaseURL == openAIBaseURL {
 			return nil, cli.Usage("set "+cli.Env("llm-api-key")+" or --llm-api-key-file", "--llm-provider openai needs an API key")
 		}
+		config.Name = providerAt(config.BaseURL)
 	}
 	p, err := openai.New(config)
 	if err != nil {

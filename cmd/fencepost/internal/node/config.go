@@ -48,6 +48,7 @@ type Config struct {
 	Kafka       Kafka
 	PostgresURL string
 	Provider    llm.Provider // only for the worker
+	Prices      *llm.Prices  // only for the worker; nil: what calls cost is unknown
 
 	Listen      string // of the API
 	AdminListen string
