@@ -145,11 +145,12 @@ func TestI5_ReportEqualsTheWire(t *testing.T) {
 		{`{"body":{"error":{"message":"upstream"}}}`, llm.Ambiguous, "upstream"},
 		{`{"do":"hang"}`, llm.Ambiguous, "timeout passed"},
 	} {
-		for _, keep := range []time.Duration{0, time.Minute} {
-			t.Run(fmt.Sprintf("%s/keep %v", c.rule, keep), func(t *testing.T) {
+		for i := range 4 {
+			keep, stream := time.Minute*time.Duration(i%2), i/2 == 1
+			t.Run(fmt.Sprintf("%s/keep %v/stream %v", c.rule, keep, stream), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				cfg := openai.Config{BaseURL: w.http.URL + "/v1/", Timeout: time.Minute, HTTP: llm.TransportConfig{KeepAlive: keep}}
+				cfg := openai.Config{BaseURL: w.http.URL + "/v1/", Stream: stream, Timeout: time.Minute, HTTP: llm.TransportConfig{KeepAlive: keep}}
 				if strings.Contains(c.rule, "hang") {
 					cfg.Timeout = 300 * time.Millisecond
 				}
@@ -221,6 +222,7 @@ func TestSecretsStayOut(t *testing.T) {
 	const prompt = "Tell me, doctor, what the red spots on my left arm may be"
 	w := newWorld(t)
 	p := newProvider(t, openai.Config{BaseURL: w.http.URL + "/v1"})
+	streaming := newProvider(t, openai.Config{BaseURL: w.http.URL + "/v1", Stream: true})
 	dead := newProvider(t, openai.Config{BaseURL: "http://127.0.0.1:1/v1"})
 	var out bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&out, nil))
@@ -229,10 +231,11 @@ func TestSecretsStayOut(t *testing.T) {
 		`{"do":"status","status":401,"body":{"error":{"message":"Incorrect API key provided: ` + key + `"}}}`,
 		`{"do":"status","status":400,"body":{"error":{"message":"cannot parse ` + prompt + `"}}}`,
 		`{"do":"status","status":500,"body":"<html>` + prompt + key + `</html>"}`,
+		`{"headers":{"Content-Type":"text/event-stream"},"body":"data: {\"error\":{\"message\":\"` + prompt + key + `\"}}\n\n"}`,
 		`{"body":{"error":"` + prompt + `"}}`, `{"body":"` + prompt + `"}`, `{"do":"reset_before_headers"}`, `{"do":"cut_stream"}`,
 	} {
 		w.control(t, "PUT", "/sim/rules", "["+rule+"]")
-		for _, provider := range []*openai.Provider{p, dead} {
+		for _, provider := range []*openai.Provider{p, streaming, dead} {
 			_, err := provider.Call(context.Background(), llm.Request{Model: "m", System: prompt, Content: prompt})
 			if err == nil {
 				t.Fatalf("%s: no failure", rule)

@@ -1,0 +1,157 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/fencepost/fencepost/llm"
+)
+
+type messagesRequest struct {
+	Model       string    `json:"model"`
+	MaxTokens   int       `json:"max_tokens"`
+	System      string    `json:"system,omitempty"`
+	Messages    []message `json:"messages"`
+	Temperature *float64  `json:"temperature,omitempty"`
+	Stream      bool      `json:"stream,omitempty"`
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+func encode(req llm.Request, stream bool) ([]byte, error) {
+	out := messagesRequest{
+		Model: req.Model, MaxTokens: defaultMaxTokens, System: llm.CleanText(req.System), Temperature: req.Temperature, Stream: stream,
+		Messages: []message{{"user", llm.CleanText(req.Content)}},
+	}
+	if req.MaxOutputTokens != nil {
+		out.MaxTokens = *req.MaxOutputTokens
+	}
+	return json.Marshal(out)
+}
+
+// messagesAnswer reads what must be right strictly, and what is only reported (id, model, usage) as raw text.
+type messagesAnswer struct {
+	Type       *string         `json:"type"`
+	ID         json.RawMessage `json:"id"`
+	Model      json.RawMessage `json:"model"`
+	StopReason *string         `json:"stop_reason"`
+	Usage      json.RawMessage `json:"usage"`
+	Content    []block         `json:"content"`
+}
+
+type block struct {
+	Type string  `json:"type"`
+	Text *string `json:"text"`
+}
+
+var errNotMessage = errors.New("anthropic: not a message")
+
+// decodeMessage judges the body of a 2xx answer. hide are texts that must not appear in a failure's message.
+func decodeMessage(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer, error) {
+	report := llm.Report{WireRequests: wire.Requests, RequestID: llm.RequestID(resp.Header)}
+	unfit := func(why string, err error) (llm.Answer, error) {
+		f := llm.Unfit(why, report, err)
+		f.Status = resp.Status
+		return llm.Answer{}, f
+	}
+	var body *messagesAnswer
+	err := json.Unmarshal(resp.Body, &body)
+	if body != nil { // the error of a wrong type leaves the rest decoded
+		var counts usage
+		counts.add(body.Usage)
+		report.Usage, report.Model = counts.total(), reported(body.Model)
+		if report.RequestID == "" {
+			report.RequestID = reported(body.ID)
+		}
+	}
+	if said := llm.DecodeError(resp.Body); said.Spoken {
+		return unfit("status "+strconv.Itoa(resp.Status)+" with an error: "+llm.Extract(said.Message, hide...), nil)
+	}
+	switch {
+	case err != nil:
+		return unfit("the answer is not a message", errNotMessage)
+	case body == nil:
+		return unfit("the answer is null", errNotMessage)
+	case deref(body.Type) != "message":
+		return unfit("the answer is not a message", errNotMessage)
+	}
+	var text strings.Builder
+	for _, b := range body.Content {
+		if b.Type == "text" {
+			text.WriteString(deref(b.Text))
+		}
+	}
+	return llm.Finish(deref(body.StopReason), text.String(), report)
+}
+
+// usage holds the counts said so far. In a stream they are cumulative, and a later one replaces an earlier.
+type usage struct {
+	input, output, cacheWrite, cacheRead *int64
+	bad                                  bool
+}
+
+// add takes the counts of one usage object; what is missing or null in it stays as it was.
+func (u *usage) add(raw json.RawMessage) {
+	var said *struct {
+		Input      *int64 `json:"input_tokens"`
+		Output     *int64 `json:"output_tokens"`
+		CacheWrite *int64 `json:"cache_creation_input_tokens"`
+		CacheRead  *int64 `json:"cache_read_input_tokens"`
+	}
+	if len(raw) == 0 {
+		return
+	}
+	if json.Unmarshal(raw, &said) != nil {
+		u.bad = true
+		return
+	}
+	if said == nil {
+		return
+	}
+	for _, c := range []struct {
+		into **int64
+		n    *int64
+	}{{&u.input, said.Input}, {&u.output, said.Output}, {&u.cacheWrite, said.CacheWrite}, {&u.cacheRead, said.CacheRead}} {
+		if c.n != nil {
+			*c.into = c.n
+			u.bad = u.bad || *c.n < 0
+		}
+	}
+}
+
+// total is what was billed, nil when a count is missing or is none. A cache that nothing is said of was not used.
+// Input tokens are those outside the cache already.
+func (u *usage) total() *llm.Usage {
+	if u.bad || u.input == nil || u.output == nil {
+		return nil
+	}
+	out := &llm.Usage{InputTokens: *u.input, OutputTokens: *u.output}
+	if u.cacheRead != nil {
+		out.CachedInputTokens = *u.cacheRead
+	}
+	if u.cacheWrite != nil {
+		out.CacheWriteTokens = *u.cacheWrite
+	}
+	return out
+}
+
+// reported returns a short text of the server's, empty when it is none.
+func reported(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil || len(s) > 200 {
+		return ""
+	}
+	return llm.CleanText(s)
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
