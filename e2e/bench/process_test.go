@@ -57,20 +57,29 @@ func send(client *http.Client, api, key, conversation, idempotency, content stri
 func BenchmarkSubmit(b *testing.B) {
 	w := procs.NewWorld(b, 12)
 	api := started(b, w.Node("api", "api"))
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 	content := text(question)
 	var next, refused atomic.Int64
 	b.ResetTimer()
 	var callers sync.WaitGroup
 	for range 128 {
 		callers.Go(func() {
+			c, err := dial(api.API, w.Key)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer c.conn.Close()
 			for {
 				i := next.Add(1)
 				if i > int64(b.N) {
 					return
 				}
-				status, err := send(client, api.API, w.Key, fmt.Sprint("c", i%1000), fmt.Sprint("key-", i), content)
-				if err != nil || status != http.StatusAccepted {
+				status, err := c.submit(fmt.Sprint("c", i%1000), fmt.Sprint("key-", i), content)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				if status != http.StatusAccepted {
 					refused.Add(1)
 				}
 			}
