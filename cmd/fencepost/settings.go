@@ -15,6 +15,7 @@ import (
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/node"
 	"github.com/fencepost/fencepost/consumer"
 	"github.com/fencepost/fencepost/llm"
+	"github.com/fencepost/fencepost/llm/anthropic"
 	"github.com/fencepost/fencepost/llm/openai"
 	"github.com/fencepost/fencepost/tasks/httpapi"
 	"github.com/fencepost/fencepost/tasks/postgres"
@@ -108,17 +109,23 @@ type llmSettings struct {
 	model      string
 	apiKeyFile string
 	pricesFile string
+	stream     bool
+	firstToken time.Duration
+	idle       time.Duration
 }
 
 // openAIBaseURL is used when nothing else is said, as by OpenAI's own clients.
 const openAIBaseURL = "https://api.openai.com/v1"
 
 func (l *llmSettings) flags(f *pflag.FlagSet) {
-	l.provider = cli.NewChoice("sim", "openai")
+	l.provider = cli.NewChoice("sim", "openai", "anthropic")
 	f.Var(l.provider, "llm-provider", "what is called for answers")
-	f.StringVar(&l.baseURL, "llm-base-url", "", "`URL` of the provider: an origin for sim, ends in /v1 for openai (default: OpenAI's)")
+	f.StringVar(&l.baseURL, "llm-base-url", "", "`URL` of the provider: an origin for sim and anthropic, ends in /v1 for openai (default: the provider's own)")
 	f.StringVar(&l.model, "llm-model", "", "model of messages that name none (default for sim: sim-1)")
 	f.StringVar(&l.apiKeyFile, "llm-api-key-file", "", "`file` with the provider's key; or set FENCEPOST_LLM_API_KEY")
+	f.BoolVar(&l.stream, "llm-stream", true, "have answers sent as they are made, so that a call that stands still is given up early")
+	f.DurationVar(&l.firstToken, "llm-first-token-timeout", 90*time.Second, "longest silence before a streamed answer begins")
+	f.DurationVar(&l.idle, "llm-idle-timeout", time.Minute, "longest silence within a streamed answer")
 	f.StringVar(&l.pricesFile, "prices-file", "", "CSV `file` of prices that go before the built-in ones, with the same columns")
 }
 
@@ -138,7 +145,8 @@ func (l *llmSettings) open(a *app) (llm.Provider, error) {
 	}
 	config := openai.Config{
 		Name: l.provider.String(), BaseURL: l.baseURL, APIKey: key,
-		HTTP: llm.TransportConfig{Proxy: http.ProxyFromEnvironment},
+		HTTP:   llm.TransportConfig{Proxy: http.ProxyFromEnvironment, FirstToken: l.firstToken, Idle: l.idle},
+		Stream: l.stream,
 	}
 	switch config.Name {
 	case "sim":
@@ -161,8 +169,28 @@ func (l *llmSettings) open(a *app) (llm.Provider, error) {
 			return nil, cli.Usage("set "+cli.Env("llm-api-key")+" or --llm-api-key-file", "--llm-provider openai needs an API key")
 		}
 		config.Name = providerAt(config.BaseURL)
+	case "anthropic":
+		return l.openAnthropic(config)
 	}
 	p, err := openai.New(config)
+	if err != nil {
+		return nil, cli.Usage("", "--llm-base-url: %v", err)
+	}
+	return p, nil
+}
+
+func (l *llmSettings) openAnthropic(c openai.Config) (llm.Provider, error) {
+	if c.BaseURL == "" {
+		c.BaseURL = anthropic.BaseURL
+	}
+	if c.APIKey == "" && c.BaseURL == anthropic.BaseURL {
+		return nil, cli.Usage("set "+cli.Env("llm-api-key")+" or --llm-api-key-file", "--llm-provider anthropic needs an API key")
+	}
+	// As with OpenAI's language: another server's models may cost something else, and must not get the list prices.
+	if u, err := url.Parse(c.BaseURL); err != nil || !strings.EqualFold(u.Hostname(), "api.anthropic.com") {
+		c.Name = "anthropic-compatible"
+	}
+	p, err := anthropic.New(anthropic.Config{Name: c.Name, BaseURL: c.BaseURL, APIKey: c.APIKey, HTTP: c.HTTP, Stream: c.Stream})
 	if err != nil {
 		return nil, cli.Usage("", "--llm-base-url: %v", err)
 	}
