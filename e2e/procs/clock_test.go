@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +80,11 @@ func TestI4_WrongClocks(t *testing.T) {
 func withShiftedClock(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	original := filepath.Join(runtime.GOROOT(), "src", "time", "time.go")
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := filepath.Join(strings.TrimSpace(string(goroot)), "src", "time", "time.go")
 	source, err := os.ReadFile(original)
 	if err != nil {
 		t.Fatal(err)
