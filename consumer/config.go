@@ -93,8 +93,9 @@ type Config struct {
 	// made again by another worker, so a deploy costs no second call where this is the longest call.
 	StopTimeout time.Duration
 
-	// Price is what a call with a known usage costs, in picodollars; not ok: unknown. Nil: it always is. It must not block.
-	Price func(provider, model string, u llm.Usage) (pico int64, ok bool)
+	// Price is what a call with a known usage costs, in picodollars, and by which price; not ok: unknown. Nil: it always
+	// is. It must not block.
+	Price func(provider, model string, u llm.Usage) (pico int64, version string, ok bool)
 
 	Logger     *slog.Logger          // slog.Default()
 	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere

@@ -125,6 +125,7 @@ func ledgerCall(r llm.Report, w *tasks.Work, err error) tasks.Call {
 	if r.Usage != nil {
 		input := r.Usage.Input()
 		call.InputTokens, call.OutputTokens = &input, &r.Usage.OutputTokens
+		call.CachedInputTokens, call.ReasoningTokens = &r.Usage.CachedInputTokens, &r.Usage.ReasoningTokens
 	} else if err != nil && (r.WireRequests == 0 || !failure(err).Class.MayBeCharged()) {
 		zero := int64(0)
 		call.InputTokens, call.OutputTokens, call.PicoUSD = &zero, &zero, &zero

@@ -36,8 +36,8 @@ func (c *Consumer) price(call *tasks.Call, u *llm.Usage) {
 	if u == nil || c.cfg.Price == nil {
 		return
 	}
-	if pico, ok := c.cfg.Price(c.provider.Name(), call.Model, *u); ok {
-		call.PicoUSD = &pico
+	if pico, version, ok := c.cfg.Price(c.provider.Name(), call.Model, *u); ok {
+		call.PicoUSD, call.PriceVersion = &pico, version
 		return
 	}
 	if c.unpriced.first(call.Model) {

@@ -36,7 +36,7 @@ func (s *syncBuffer) String() string {
 // amount and one warning, however often it is called.
 func TestI7_CallsArePriced(t *testing.T) {
 	w := newWorld(t, 1)
-	usage := llm.Usage{InputTokens: 1, CachedInputTokens: 20, CacheWriteTokens: 300, OutputTokens: 5}
+	usage := llm.Usage{InputTokens: 1, CachedInputTokens: 20, CacheWriteTokens: 300, OutputTokens: 5, ReasoningTokens: 4}
 	w.model.on("cached", func(context.Context, int) (llm.Answer, error) {
 		a := answer("yes")
 		a.Usage, a.Model = &usage, "listed-2026-01-02"
@@ -53,11 +53,11 @@ func TestI7_CallsArePriced(t *testing.T) {
 	logs := &syncBuffer{}
 	w.start("w1", func(c *consumer.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(logs, nil))
-		c.Price = func(provider, model string, u llm.Usage) (int64, bool) {
+		c.Price = func(provider, model string, u llm.Usage) (int64, string, bool) {
 			if provider != "model" || !strings.HasPrefix(model, "listed") {
-				return 0, false
+				return 0, "", false
 			}
-			return u.InputTokens + u.CachedInputTokens*1000 + u.CacheWriteTokens*1_000_000 + u.OutputTokens*1_000_000_000_000, true
+			return u.InputTokens + u.CachedInputTokens*1000 + u.CacheWriteTokens*1_000_000 + u.OutputTokens*1_000_000_000_000, "v7", true
 		}
 	})
 	const listed, unknown = "listed", int64(-1)
@@ -86,6 +86,10 @@ func TestI7_CallsArePriced(t *testing.T) {
 		if s.pico == unknown && cost.PicoUSD != nil || s.pico != unknown && (cost.PicoUSD == nil || *cost.PicoUSD != s.pico) || cost.InputTokens != s.input {
 			t.Errorf("%s: %+v, want %d picodollars and %d tokens of input", s.name, cost, s.pico, s.input)
 		}
+	}
+	attempts, err := w.tasks.Attempts(t.Context(), workspace, all[1].id)
+	if err != nil || len(attempts) != 1 || *attempts[0].CachedInputTokens != 20 || *attempts[0].ReasoningTokens != 4 || attempts[0].PriceVersion != "v7" {
+		t.Errorf("ledger %+v, %v", attempts, err)
 	}
 	for _, model := range []string{"strange", "stranger"} {
 		if n := strings.Count(logs.String(), "no price for a model, what its calls cost is unknown\" component=consumer provider=model model="+model+"\n"); n != 1 {

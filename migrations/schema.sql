@@ -28,6 +28,9 @@ create table attempts (
     input_tokens bigint,
     output_tokens bigint,
     picousd bigint,
+    cached_input_tokens bigint,
+    reasoning_tokens bigint,
+    price_version text,
     constraint attempts_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'not_accepted'::text, 'failed'::text, 'unknown'::text]))),
     constraint attempts_pkey PRIMARY KEY (task_id, assignment_version)
 ) with (fillfactor=45);

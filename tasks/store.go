@@ -169,7 +169,10 @@ type Call struct {
 	Model             string // as reported, or as asked
 	InputTokens       *int64 // all of them, cached or not; nil: unknown
 	OutputTokens      *int64
+	CachedInputTokens *int64 // the part of InputTokens that was read from the provider's cache
+	ReasoningTokens   *int64 // the part of OutputTokens that nobody sees
 	PicoUSD           *int64 // nil: unknown
+	PriceVersion      string // of the price that PicoUSD was taken at; empty without one
 }
 
 // Verdict is what Settle decided for one assignment.

@@ -162,7 +162,10 @@ type attemptView struct {
 	ProviderRequestID string               `json:"provider_request_id,omitempty"`
 	InputTokens       *int64               `json:"input_tokens,omitempty"`
 	OutputTokens      *int64               `json:"output_tokens,omitempty"`
+	CachedInputTokens *int64               `json:"cached_input_tokens,omitempty"`
+	ReasoningTokens   *int64               `json:"reasoning_tokens,omitempty"`
 	Amount            money                `json:"amount"`
+	PriceVersion      string               `json:"price_version,omitempty"`
 }
 
 type attemptsView struct {
@@ -177,6 +180,7 @@ func viewAttempts(attempts []tasks.Attempt) attemptsView {
 			StartedAt: instant(a.StartedAt), EndedAt: instant(a.EndedAt), Outcome: a.Outcome, FailureClass: a.FailureClass,
 			WireRequests: a.WireRequests, ProviderRequestID: a.ProviderRequestID,
 			InputTokens: a.InputTokens, OutputTokens: a.OutputTokens, Amount: money{a.PicoUSD},
+			CachedInputTokens: a.CachedInputTokens, ReasoningTokens: a.ReasoningTokens, PriceVersion: a.PriceVersion,
 		}
 	}
 	return v

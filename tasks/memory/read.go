@@ -80,6 +80,7 @@ func (s *Store) Attempts(ctx context.Context, workspace string, id uuid.UUID) ([
 		for _, a := range r.ledger {
 			copied := *a
 			copied.InputTokens, copied.OutputTokens, copied.PicoUSD = clone(a.InputTokens), clone(a.OutputTokens), clone(a.PicoUSD)
+			copied.CachedInputTokens, copied.ReasoningTokens = clone(a.CachedInputTokens), clone(a.ReasoningTokens)
 			out = append(out, copied)
 		}
 	})

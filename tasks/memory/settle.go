@@ -132,6 +132,8 @@ func (r *row) record(item tasks.Settlement, outcome tasks.AttemptOutcome, now ti
 		WireRequests: item.Call.WireRequests, ProviderRequestID: tasks.Clean(item.Call.ProviderRequestID),
 		Model: tasks.Clean(item.Call.Model), InputTokens: clone(item.Call.InputTokens),
 		OutputTokens: clone(item.Call.OutputTokens), PicoUSD: clone(item.Call.PicoUSD),
+		CachedInputTokens: clone(item.Call.CachedInputTokens), ReasoningTokens: clone(item.Call.ReasoningTokens),
+		PriceVersion: tasks.Clean(item.Call.PriceVersion),
 	}
 	if a.Model == "" {
 		a.Model = asked

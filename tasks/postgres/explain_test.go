@@ -71,7 +71,8 @@ var explained = map[string]string{
 const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], ARRAY[w(998990), w(998991), w(998992), w(998993), w(5)], '{1,1,1,1,1}',
 	'{complete,retry,fail,release,complete}', ARRAY[i(-1), i(-2), i(-3), i(-4), i(-5)], '{a,a,a,a,a}', '{m,m,m,m,m}', '{stop,"","","",""}',
 	'{"",overloaded,permanent,"",""}', '{"",a,b,"",""}', '{0,1000,0,0,0}', '{f,t,f,f,f}', '{1,1,1,0,1}', '{"","","","",""}', '{m,m,m,"",m}',
-	'{1,1,1,null,1}', '{1,1,1,null,1}', '{null,1,1,null,1}'`
+	'{1,1,1,null,1}', '{1,1,1,null,1}', '{null,1,1,null,1}', '{0,1,1,null,1}', '{0,1,1,null,1}',
+	'{"",v,v,"",v}'`
 
 const placedExample = `, '{g5,g5,g5,g6,g7}', ARRAY[i(1), i(1), i(1), i(1), i(1)], '{5,5,6,5,5}', '{1,1,1,1,1}', '{5,7,5,5,5}', '{6,8,6,6,6}'`
 

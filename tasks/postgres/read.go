@@ -123,7 +123,8 @@ func (s *Store) Finished(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, err
 // A task without attempts is one row of nulls; no row is no task.
 const attemptsSQL = `
 select a.attempt, a.assignment_version, a.worker, a.provider, a.started_at, a.ended_at, a.outcome, a.failure_class,
-    a.wire_requests, a.provider_request_id, a.model, a.input_tokens, a.output_tokens, a.picousd
+    a.wire_requests, a.provider_request_id, a.model, a.input_tokens, a.output_tokens, a.picousd,
+    a.cached_input_tokens, a.reasoning_tokens, a.price_version
 from reply_tasks t left join attempts a on a.task_id = t.id
 where t.id = $2 and t.workspace = $1
 order by a.assignment_version`
@@ -219,13 +220,14 @@ func scanAttempt(row pgx.CollectableRow) (tasks.Attempt, error) {
 	var a tasks.Attempt
 	var number, wire *int
 	var version *int64
-	var worker, provider, outcome, class, request, model *string
+	var worker, provider, outcome, class, request, model, price *string
 	var started, ended *time.Time
 	err := row.Scan(&number, &version, &worker, &provider, &started, &ended, &outcome, &class,
-		&wire, &request, &model, &a.InputTokens, &a.OutputTokens, &a.PicoUSD)
+		&wire, &request, &model, &a.InputTokens, &a.OutputTokens, &a.PicoUSD,
+		&a.CachedInputTokens, &a.ReasoningTokens, &price)
 	a.Number, a.Version, a.Worker, a.Provider = value(number), value(version), value(worker), value(provider)
 	a.StartedAt, a.EndedAt, a.Outcome, a.FailureClass = utc(started), utc(ended), tasks.AttemptOutcome(value(outcome)), value(class)
-	a.WireRequests, a.ProviderRequestID, a.Model = value(wire), value(request), value(model)
+	a.WireRequests, a.ProviderRequestID, a.Model, a.PriceVersion = value(wire), value(request), value(model), value(price)
 	return a, err
 }
 

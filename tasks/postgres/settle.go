@@ -19,12 +19,12 @@ const settleInput = `
 with input as (
     select * from unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::text[],
             $9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[], $14::text[], $15::text[], $16::bigint[],
-            $17::bigint[], $18::bigint[]`
+            $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::text[]`
 
 const settleColumns = `)
         with ordinality as i (task_id, workspace, version, outcome, reply_id, reply_text, reply_model, finish_reason,
             failure_class, failure_message, retry_after, handoff, wire_requests, provider_request_id, call_model, input_tokens,
-            output_tokens, picousd`
+            output_tokens, picousd, cached_input_tokens, reasoning_tokens, price_version`
 
 const settleLocked = `, n)
 ), locked as materialized (
@@ -97,7 +97,9 @@ const settleMoves = `
         failure_class = case when j.outcome <> 'complete' then j.failure_class end,
         wire_requests = j.wire_requests, provider_request_id = j.provider_request_id,
         model = case j.call_model when '' then a.model else j.call_model end,
-        input_tokens = j.input_tokens, output_tokens = j.output_tokens, picousd = j.picousd
+        input_tokens = j.input_tokens, output_tokens = j.output_tokens, picousd = j.picousd,
+        cached_input_tokens = j.cached_input_tokens, reasoning_tokens = j.reasoning_tokens,
+        price_version = nullif(j.price_version, '')
     from judged j
     where a.task_id = j.task_id and a.assignment_version = j.version and a.ended_at is null
         and not (j.verdict = 'accepted' and j.outcome = 'release')
@@ -225,5 +227,8 @@ func settleArgs(items []tasks.Settlement, part []int) []any {
 		column(items, part, func(s *item) *int64 { return s.Call.InputTokens }),
 		column(items, part, func(s *item) *int64 { return s.Call.OutputTokens }),
 		column(items, part, func(s *item) *int64 { return s.Call.PicoUSD }),
+		column(items, part, func(s *item) *int64 { return s.Call.CachedInputTokens }),
+		column(items, part, func(s *item) *int64 { return s.Call.ReasoningTokens }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Call.PriceVersion) }),
 	}
 }

@@ -27,7 +27,8 @@ var claimTests = []test{
 		a := k.ledger(s)
 		if len(a) != 1 || a[0].Number != 1 || a[0].Version != 1 || a[0].Worker != "worker" || a[0].Provider != "provider" ||
 			a[0].Model != "model" || a[0].StartedAt.IsZero() || !a[0].EndedAt.IsZero() || a[0].Outcome != tasks.AttemptUnknown ||
-			a[0].InputTokens != nil || a[0].OutputTokens != nil || a[0].PicoUSD != nil {
+			a[0].InputTokens != nil || a[0].OutputTokens != nil || a[0].PicoUSD != nil ||
+			a[0].CachedInputTokens != nil || a[0].ReasoningTokens != nil || a[0].PriceVersion != "" {
 			k.Fatalf("ledger %+v", a)
 		}
 	}},

@@ -175,7 +175,7 @@ func ptr[T any](v T) *T { return &v }
 func call() tasks.Call {
 	return tasks.Call{
 		WireRequests: 1, ProviderRequestID: "req", Model: "model-2026", InputTokens: ptr[int64](7), OutputTokens: ptr[int64](11),
-		PicoUSD: ptr[int64](13),
+		PicoUSD: ptr[int64](13), CachedInputTokens: ptr[int64](3), ReasoningTokens: ptr[int64](5), PriceVersion: "2026-11-29",
 	}
 }
 

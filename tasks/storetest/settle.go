@@ -20,7 +20,8 @@ var settleTests = []test{
 		}
 		a := k.ledger(s)
 		if len(a) != 1 || a[0].Outcome != tasks.AttemptAccepted || a[0].EndedAt.IsZero() || a[0].FailureClass != "" || a[0].WireRequests != 1 ||
-			a[0].ProviderRequestID != "req" || a[0].Model != "model-2026" || *a[0].InputTokens != 7 || *a[0].OutputTokens != 11 || *a[0].PicoUSD != 13 {
+			a[0].ProviderRequestID != "req" || a[0].Model != "model-2026" || *a[0].InputTokens != 7 || *a[0].OutputTokens != 11 || *a[0].PicoUSD != 13 ||
+			*a[0].CachedInputTokens != 3 || *a[0].ReasoningTokens != 5 || a[0].PriceVersion != "2026-11-29" {
 			k.Fatalf("ledger %+v", a)
 		}
 		k.wantClaim(s, tasks.DecisionFinished, tasks.StatusCompleted)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/fencepost/fencepost/consumer"
-	"github.com/fencepost/fencepost/llm"
 	"github.com/fencepost/fencepost/offsets/kafka"
 	places "github.com/fencepost/fencepost/offsets/postgres"
 	"github.com/fencepost/fencepost/tasks/httpapi"
@@ -59,10 +58,7 @@ func (n *Node) buildWorker() error {
 		n.hints.Notify(postgres.ChannelFinished)
 	}
 	if prices := n.config.Prices; prices != nil {
-		config.Price = func(provider, model string, u llm.Usage) (int64, bool) {
-			pico, _, ok := prices.Cost(provider, model, u)
-			return pico, ok
-		}
+		config.Price = prices.Cost
 	}
 	if n.config.OffsetsInPostgres {
 		config.Owners = places.New(n.store.Pool())
