@@ -226,7 +226,7 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.DurationVar(&n.callTimeout, "call-timeout", 5*time.Minute, "longest provider call")
 	f.DurationVar(&n.drain, "drain-timeout", 25*time.Second, "how long a stop or a moving partition waits for started work")
 	f.DurationVar(&n.stop, "stop-timeout", 25*time.Second, "how long a stop lets calls go on altogether; what needs longer is called again elsewhere")
-	f.DurationVar(&n.session, "session-timeout", 15*time.Second, "how long the group waits for a worker that says nothing")
+	f.DurationVar(&n.session, "session-timeout", 15*time.Second, "how long the group waits for a worker that says nothing; classic only, KIP-848 groups have the broker's setting")
 	f.DurationVar(&n.start, "start-timeout", 30*time.Second, "how long a start waits for Postgres and for Kafka")
 	f.IntVar(&n.maxAttempts, "max-attempts", 5, "provider calls for a task, unless the message says otherwise")
 	f.DurationVar(&n.deadline, "deadline", time.Hour, "age at which a task is given up, unless the message says otherwise")
