@@ -179,8 +179,11 @@ func TestI5_KeptConnectionsThatTheirServerCloses(t *testing.T) {
 		}
 	})
 	t.Run("408 while idle", func(t *testing.T) {
+		said := make(chan struct{}, 5)
 		srv := newWireServer(t, func(conn net.Conn, _ int64) bool {
-			return say(conn, okAnswer) && say(conn, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+			ok := say(conn, okAnswer) && say(conn, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+			said <- struct{}{}
+			return ok
 		})
 		c := NewClient(TransportConfig{KeepAlive: time.Minute})
 		defer c.Close()
@@ -188,6 +191,7 @@ func TestI5_KeptConnectionsThatTheirServerCloses(t *testing.T) {
 			if resp, _, f := do(t, c, srv.url(), false); f != nil || resp.Status != 200 {
 				t.Fatalf("%v, status %d", f, resp.Status)
 			}
+			<-said // the 408 is there before the next call
 		}
 	})
 	t.Run("answer says close", func(t *testing.T) {
