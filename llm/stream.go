@@ -67,9 +67,6 @@ type liveBody struct {
 }
 
 func (b *liveBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, errBodyTooLarge
-	}
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1] // the byte too many tells an answer at the limit from one above it
 	}

@@ -42,6 +42,8 @@ func TestEvents(t *testing.T) {
 		{"event: e\ndata: a\ndata: b\n\ndata: c\n\n", []string{"e|a\nb", "|c"}, io.EOF},
 		{"data: a\r\n\r\ndata: b\r\rdata: c\r\n\n", []string{"|a", "|b", "|c"}, io.EOF},
 		{": c\n\n:\ndata: a\n: c\nid: 3\nretry: 5\nother\n\n: c", []string{"|a"}, io.EOF},
+		{"event: e\r\ndata: a\r\ndata: b\r\n\r\n", []string{"e|a\nb"}, io.EOF}, // CRLF is one end
+		{"data: a\r\n", nil, io.ErrUnexpectedEOF},
 		{"event: e\n\ndata: a\n\n", []string{"|a"}, io.EOF}, // an event without data is none
 		{"data: a\n\ndata: b\n", []string{"|a"}, io.ErrUnexpectedEOF},
 		{"data: a\n\ndata: b", []string{"|a"}, io.ErrUnexpectedEOF},

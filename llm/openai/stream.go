@@ -96,8 +96,6 @@ func (a *assembly) answer(resp llm.Response, wire llm.Wire, err *llm.Failure, hi
 		return llm.Answer{}, llm.RefusedInStream(a.failed, resp.Status, output, report, hide...)
 	case a.unfit != "":
 		return unfit(a.unfit)
-	case a.finish == "":
-		return unfit("the stream ended without a finish reason")
 	}
 	if a.refused && a.finish == "stop" {
 		a.finish = "refusal"

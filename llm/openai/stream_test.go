@@ -84,6 +84,7 @@ func TestStreams(t *testing.T) {
 		{"empty", role + stop + count + done, llm.RejectedOutput, "", 7},
 		{"filter", hi + strings.Replace(stop, `"stop"`, `"content_filter"`, 1) + done, llm.RejectedOutput, "", -1},
 		{"refusal", strings.Replace(hi, "content", "refusal", 1) + stop + count + done, llm.RejectedOutput, "", 7},
+		{"refusal beside text", hi + strings.Replace(hi, "content", "refusal", 1) + stop + count + done, llm.RejectedOutput, "", 7},
 
 		{"[DONE] without finish", role + hi + count + done, llm.Ambiguous, "", 7},
 		{"clean end without finish", role + hi, llm.Ambiguous, "", -1},
