@@ -47,6 +47,7 @@ func TestDecodeMessage(t *testing.T) {
 		{"unknown stop", ok(hi, `"bored"`), llm.Ambiguous, "", "", true},
 		{"stop a number", ok(hi, `3`), llm.Ambiguous, "", "", true},
 		{"content a text", ok(`"hi"`, `"end_turn"`), llm.Ambiguous, "", "", true},
+		{"no type", `{"content":` + hi + `,"stop_reason":"end_turn"}`, llm.Ambiguous, "", "", false},
 		{"a chat completion", `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`, llm.Ambiguous, "", "", false},
 		{"error", `{"type":"error","error":{"type":"api_error","message":"m"}}`, llm.Ambiguous, "", "", false},
 		{"error beside a message", `{"error":"m",` + ok(hi, `"end_turn"`)[1:], llm.Ambiguous, "", "", true},
