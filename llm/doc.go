@@ -7,6 +7,10 @@
 // reason (finish.go), valid UTF-8 and without NUL (text.go). What is not reported is unknown: a missing usage is nil,
 // never 0.
 //
+// Streams. Client.Stream hands out server-sent events as they arrive, bounded by line, event and whole, and gives up on
+// silence by name (ErrFirstToken, ErrIdle). Half an event is never handed out; whether the events make a whole answer is
+// the adapter's to judge, by its provider's terminal marker.
+//
 // Why not net/http's Transport. It repeats requests of its own accord (with an Idempotency-Key header on a reused
 // connection, and over HTTP/2 without an end), and a call that waits costs it three goroutines: 32 KiB against 14 KiB
 // here, where thousands of calls wait for seconds.
