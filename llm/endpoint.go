@@ -1,0 +1,136 @@
+package llm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// ErrTimeout is the cause of a call that lasted longer than EndpointConfig.Timeout.
+var ErrTimeout = errors.New("the call's timeout passed")
+
+// EndpointConfig says which address is called, and how. It is what the adapters' own configurations come to.
+type EndpointConfig struct {
+	Adapter  string // names the adapter in errors
+	Name     string // the provider's word in the ledger; Adapter when empty
+	BaseURL  string
+	BaseIsV1 bool   // the base URL ends in /v1, as in OpenAI's own clients; else it must not
+	Path     string // behind the base URL
+	APIKey   string
+	HTTP     TransportConfig
+	Timeout  time.Duration // of a whole call; 0: as long as the context allows. Its end is an ambiguous failure
+	// Stream asks for the answer as it is made, so that a call that stands still is told from one that works; see the
+	// limits in HTTP.
+	Stream bool
+}
+
+// Endpoint is what adapters that post JSON to one address have in common. It is safe for concurrent use, and never shows
+// its key.
+type Endpoint struct {
+	// Key is sent by the adapter, in the header that its provider wants.
+	Key Secret
+	// Stream is EndpointConfig.Stream.
+	Stream bool
+
+	name    string
+	url     string
+	timeout time.Duration
+	client  *Client
+}
+
+// NewEndpoint checks cfg; it sends nothing.
+func NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
+	u, err := url.Parse(cfg.BaseURL)
+	switch {
+	case err != nil: // its text repeats the URL, which may hold a password
+		return nil, fmt.Errorf("%s: the base URL cannot be read", cfg.Adapter)
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return nil, fmt.Errorf("%s: the base URL must begin with http:// or https:// and name a host", cfg.Adapter)
+	case u.User != nil, u.RawQuery != "", u.Fragment != "":
+		return nil, fmt.Errorf("%s: the base URL must hold no user, query or fragment", cfg.Adapter)
+	}
+	base := strings.TrimRight(u.String(), "/")
+	switch {
+	case cfg.BaseIsV1 && !strings.HasSuffix(base, "/v1"):
+		return nil, fmt.Errorf("%s: the base URL must end in /v1, as in %s://%s/v1", cfg.Adapter, u.Scheme, u.Host)
+	case !cfg.BaseIsV1 && strings.HasSuffix(base, "/v1"):
+		return nil, fmt.Errorf("%s: the base URL must not end in /v1, as in %s://%s", cfg.Adapter, u.Scheme, u.Host)
+	case strings.ContainsFunc(cfg.APIKey, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, fmt.Errorf("%s: the API key holds a space, a line end or another character that no key has", cfg.Adapter)
+	}
+	if cfg.Name == "" {
+		cfg.Name = cfg.Adapter
+	}
+	return &Endpoint{Key: Secret(cfg.APIKey), Stream: cfg.Stream, name: cfg.Name, url: base + cfg.Path,
+		timeout: cfg.Timeout, client: NewClient(cfg.HTTP)}, nil
+}
+
+// Name returns the provider's word in the ledger.
+func (e *Endpoint) Name() string { return e.name }
+
+// Close closes idle connections. Calls under way go on.
+func (e *Endpoint) Close() { e.client.Close() }
+
+// String names the provider and its address, never the key.
+func (e *Endpoint) String() string { return e.name + " at " + e.url }
+
+// LogValue is String for slog.
+func (e *Endpoint) LogValue() slog.Value { return slog.StringValue(e.String()) }
+
+// GoString keeps %#v from looking inside.
+func (e *Endpoint) GoString() string { return e.String() }
+
+// Hide lists what no message may repeat: the key and the prompt.
+func (e *Endpoint) Hide(req Request) []string {
+	return []string{string(e.Key), req.Content, req.System}
+}
+
+// Post sends one request. A streamed answer goes to take, event by event; Response.Streamed says so, and what it came to
+// is then the adapter's to judge, together with the failure. Any other failure ends the call.
+func (e *Endpoint) Post(ctx context.Context, req Request, body []byte, header http.Header, take func(Event) (more bool)) (Response, Wire, *Failure) {
+	if e.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, e.timeout, ErrTimeout)
+		defer cancel()
+	}
+	// The client has its own context, and GetBody would let a layer below send the body twice.
+	out, err := http.NewRequest(http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return Response{}, Wire{}, &Failure{Class: Permanent, Message: "the request cannot be made", Err: err}
+	}
+	out.GetBody = nil
+	out.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"fencepost"}}
+	if e.Stream {
+		out.Header["Accept"] = []string{"text/event-stream, application/json"}
+	}
+	if IsTraceParent(req.TraceParent) {
+		out.Header["Traceparent"] = []string{req.TraceParent}
+	}
+	maps.Copy(out.Header, header)
+
+	var resp Response
+	var wire Wire
+	if e.Stream {
+		resp, wire, err = e.client.Stream(ctx, out, take)
+	} else {
+		resp, wire, err = e.client.Do(ctx, out)
+	}
+	if err == nil {
+		return resp, wire, nil
+	}
+	var f *Failure
+	if !errors.As(err, &f) {
+		f = &Failure{Class: Ambiguous, Message: "the call failed", Err: err, Report: Report{WireRequests: wire.Requests}}
+	}
+	if !resp.Streamed && resp.Header != nil {
+		f.Status, f.RequestID = resp.Status, RequestID(resp.Header)
+	}
+	return resp, wire, f
+}
