@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -12,12 +11,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
 
 	"github.com/fencepost/fencepost/e2e/broker"
 	"github.com/fencepost/fencepost/offsets"
 )
 
-func TestMain(m *testing.M) { os.Exit(broker.Main(m).Run()) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(broker.Main(m)) }
 
 // member is a client in a group with its committer.
 type member struct {
