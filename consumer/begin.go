@@ -69,6 +69,7 @@ func begin(settled []offsets.Run, log logRange) (at int64, ahead []offsets.Run, 
 // onOffsets is called between the fetch of committed offsets and the first record of newly assigned partitions. It
 // takes their ownership and decides where each begins. An error makes the client give the assignment up and try again.
 func (s *session) onOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	<-s.built
 	c := s.c
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()

@@ -16,8 +16,11 @@ import (
 type session struct {
 	c      *Consumer
 	client *kgo.Client
-	ctx    context.Context
-	end    context.CancelCauseFunc
+	// built is closed when client is set. The client joins the group while it is being made, so that a callback may come
+	// before NewClient has returned; each waits for it.
+	built chan struct{}
+	ctx   context.Context
+	end   context.CancelCauseFunc
 
 	// Guarded by Consumer.mu.
 	member      string // the member id under which the present assignments were acquired; "" with none
@@ -41,7 +44,7 @@ var (
 )
 
 func (c *Consumer) newSession(ctx context.Context) (*session, error) {
-	s := &session{c: c, assignments: map[partitionKey]*assignment{}, commitToken: make(chan struct{}, 1)}
+	s := &session{c: c, assignments: map[partitionKey]*assignment{}, commitToken: make(chan struct{}, 1), built: make(chan struct{})}
 	s.ctx, s.end = context.WithCancelCause(ctx)
 	opts := append(append([]kgo.Opt{}, c.cfg.Kafka...),
 		kgo.ConsumerGroup(c.cfg.Group),
@@ -81,6 +84,7 @@ func (c *Consumer) newSession(ctx context.Context) (*session, error) {
 	}
 	s.client = client
 	c.positions.Bind(client)
+	close(s.built)
 	return s, nil
 }
 
@@ -116,6 +120,7 @@ func (s *session) run() error {
 }
 
 func (s *session) onAssigned(_ context.Context, cl *kgo.Client, assigned map[string][]int32) {
+	<-s.built
 	c := s.c
 	member, generation := cl.GroupMetadata()
 	c.metrics.rebalances.WithLabelValues("assigned").Inc()
@@ -148,6 +153,7 @@ func (s *session) onAssigned(_ context.Context, cl *kgo.Client, assigned map[str
 
 // onRevoked drains: started work is waited for while the other partitions flow, then the positions are committed.
 func (s *session) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[string][]int32) {
+	<-s.built
 	s.c.metrics.rebalances.WithLabelValues("revoked").Inc()
 	s.drain(ctx, s.of(revoked))
 	s.c.log.Info("partitions revoked", "revoked", revoked)
@@ -155,6 +161,7 @@ func (s *session) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[stri
 
 // onLost gives up at once and commits nothing: the partitions may have a new owner already.
 func (s *session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	<-s.built
 	c := s.c
 	c.metrics.rebalances.WithLabelValues("lost").Inc()
 	list := s.of(lost)
