@@ -92,7 +92,8 @@ func (c *Consumer) now() int64 { return int64(time.Since(c.epoch)) }
 
 // Run consumes until ctx is done, then drains: it starts nothing new, waits for started work up to the drain timeout,
 // commits and leaves the group. Calls that outlast the drain go on under their leases until the stop timeout; then they
-// are cancelled and their tasks handed on at once. It returns nil after a drain. Every goroutine it started has ended when it returns.
+// are cancelled and their tasks handed on at once. It returns nil after a drain. Every goroutine it started has ended when it returns, but
+// for calls that are deaf to their context: a stop does not wait for those for ever.
 func (c *Consumer) Run(ctx context.Context) error {
 	var stopCalls, stopHard context.CancelCauseFunc
 	base := context.WithoutCancel(ctx)
@@ -132,6 +133,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	background.Go(func() { c.runRecheck(backCtx) })
 
 	err = c.runSessions(ctx)
+	c.stopSince.CompareAndSwap(0, c.now()) // also when it ends by itself
 
 	// The sessions have drained and left the group. Calls go on under their leases until the stop timeout; what still runs
 	// then is cancelled, and settled as work for whoever comes next.
@@ -143,7 +145,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 	c.awaitCalls(c.cfg.StopTimeout - time.Duration(c.now()-c.stopSince.Load()))
 	stopCalls(errStopped)
 	timer := time.AfterFunc(settleGrace, func() { stopHard(errStopped) })
-	c.calls.Wait()
+	if !c.awaitCalls(settleGrace) {
+		c.log.Error("calls do not end although they were told to; stopping without them, their tasks go on when the leases end")
+	}
 	c.closeSettles(&c.fresh)
 	settles.Wait()
 	c.closeSettles(&c.held)
@@ -154,13 +158,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return err
 }
 
-// awaitCalls waits for the calls, at most for d.
-func (c *Consumer) awaitCalls(d time.Duration) {
-	if d <= 0 {
-		return
-	}
+// awaitCalls waits for the calls, at most for d, and reports whether they have ended.
+func (c *Consumer) awaitCalls(d time.Duration) bool {
 	done := make(chan struct{})
-	go func() { // ends with the calls, which Run waits for in any case
+	go func() { // ends with the calls
 		c.calls.Wait()
 		close(done)
 	}()
@@ -168,7 +169,9 @@ func (c *Consumer) awaitCalls(d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-done:
+		return true
 	case <-timer.C:
+		return false
 	}
 }
 

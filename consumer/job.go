@@ -31,7 +31,10 @@ type job struct {
 
 	claimedAt int64 // on the consumer's clock
 	until     int64 // when the call must have ended, on the same
-	stray     bool  // given up: the record goes on without it. Guarded by Consumer.mu
+
+	// Consumer.mu guards:
+	stray bool // given up: the record goes on without it
+	over  bool // settled: slot and record are dealt with
 
 	// leases.mu guards:
 	renewed  int64 // when the last accepted renewal (or the claim) was sent, on the consumer's clock

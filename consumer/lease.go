@@ -122,10 +122,18 @@ func (c *Consumer) dropExpired() {
 		c.metrics.strayCalls.Inc()
 		c.log.Error("a call does not end although it was told to; its task can be taken over", "task", j.work.TaskID,
 			"attempt", j.work.Attempts, "partition", j.it.asg.partition, "offset", j.it.offset)
-		c.mu.Lock()
-		j.stray = true
-		c.park(j.it, c.cfg.Lease, true)
-		c.freeSlots(1)
-		c.mu.Unlock()
+		c.giveUp(j)
 	}
+}
+
+// giveUp lets the record of a stray call go on, unless the call has come to its end since it was found.
+func (c *Consumer) giveUp(j *job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if j.over {
+		return
+	}
+	j.stray = true
+	c.park(j.it, c.cfg.Lease, true)
+	c.freeSlots(1)
 }

@@ -170,3 +170,20 @@ func TestACallThatNeverEndsIsGivenUp(t *testing.T) {
 	})
 	eventually(t, "both records are committed", func() bool { return w.committed(0) == 2 })
 }
+
+func TestAStopDoesNotWaitForEverForADeafCall(t *testing.T) {
+	w := newWorld(t, 1)
+	release := make(chan struct{})
+	defer close(release)
+	w.model.on("deaf", func(context.Context, int) (llm.Answer, error) {
+		<-release
+		return answer("too late"), nil
+	})
+	w.send(0, "c", "deaf")
+	run := w.start("w1", func(c *consumer.Config) { c.DrainTimeout = 50 * time.Millisecond })
+	eventually(t, "the call is open", func() bool { return w.model.open.Load() == 1 })
+	run.shutdown(t)
+	if w.committed(0) > 0 {
+		t.Error("the unfinished record was committed")
+	}
+}

@@ -132,6 +132,7 @@ func (c *Consumer) abandon(batch []pending) {
 	defer c.mu.Unlock()
 	for _, p := range batch {
 		c.leases.remove(p.job)
+		p.job.over = true
 		p.job.cancel(errStopped)
 		if p.job.stray {
 			continue
@@ -169,6 +170,7 @@ func (c *Consumer) settled(batch []pending, verdicts []tasks.Settled) {
 			}
 		}
 		c.leases.remove(p.job)
+		p.job.over = true
 		p.job.cancel(nil)
 		c.countVerdict(p, v)
 		finished = finished || v.Status.Terminal()
