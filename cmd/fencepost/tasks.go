@@ -133,23 +133,12 @@ func newTasksShow(a *app) *cobra.Command {
 	settingsFor(cmd, postgres.flags)
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := a.load(cmd); err != nil {
-			return err
-		}
-		id, err := parseID(args[0])
-		if err != nil {
-			return err
-		}
-		store, err := postgres.open(cmd.Context())
+		store, task, err := a.taskOf(cmd, &postgres, args[0])
 		if err != nil {
 			return err
 		}
 		defer store.Close()
-		task, err := findTask(cmd.Context(), store, id)
-		if err != nil {
-			return err
-		}
-		attempts, err := store.Attempts(cmd.Context(), task.Workspace, id)
+		attempts, err := store.Attempts(cmd.Context(), task.Workspace, task.ID)
 		if err != nil {
 			return storeError(err)
 		}
@@ -180,6 +169,28 @@ func ledger(attempts []tasks.Attempt) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// taskOf loads the settings, opens the store and finds the task that a command was given. The store is the caller's to
+// close when there is no error.
+func (a *app) taskOf(cmd *cobra.Command, settings *postgresSettings, arg string) (*postgres.Store, tasks.Task, error) {
+	if err := a.load(cmd); err != nil {
+		return nil, tasks.Task{}, err
+	}
+	id, err := parseID(arg)
+	if err != nil {
+		return nil, tasks.Task{}, err
+	}
+	store, err := settings.open(cmd.Context())
+	if err != nil {
+		return nil, tasks.Task{}, err
+	}
+	task, err := findTask(cmd.Context(), store, id)
+	if err != nil {
+		store.Close()
+		return nil, tasks.Task{}, err
+	}
+	return store, task, nil
 }
 
 // findTask finds a task whatever its workspace: an operator has its id from a log. The list of tasks older than the id
@@ -218,23 +229,12 @@ func newTasksCancel(a *app) *cobra.Command {
 	settingsFor(cmd, postgres.flags)
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := a.load(cmd); err != nil {
-			return err
-		}
-		id, err := parseID(args[0])
-		if err != nil {
-			return err
-		}
-		store, err := postgres.open(cmd.Context())
+		store, task, err := a.taskOf(cmd, &postgres, args[0])
 		if err != nil {
 			return err
 		}
 		defer store.Close()
-		task, err := findTask(cmd.Context(), store, id)
-		if err != nil {
-			return err
-		}
-		task, changed, err := store.Cancel(cmd.Context(), task.Workspace, id)
+		task, changed, err := store.Cancel(cmd.Context(), task.Workspace, task.ID)
 		if err != nil {
 			return storeError(err)
 		}
