@@ -20,11 +20,35 @@ type Provider interface {
 type Request struct {
 	Model           string
 	System          string
-	Content         string
+	History         []Message // what was said before, oldest first
+	Content         string    // the message to answer
 	Temperature     *float64
 	MaxOutputTokens *int
 	TraceParent     string // sent as the traceparent header when not empty
+
+	// Op names the attempt, for providers with a way to recover: it is unique for each, and short printable ASCII.
+	Op string
+	// Noted is told, before Call goes on, what a lost answer can be looked up by as soon as that is known, and must make it
+	// durable. Its error ends the call: NotSent when nothing was sent yet. Nil: there is nobody to remember it.
+	Noted func(ctx context.Context, ref string) error
+	// Text is told each piece of a streamed answer as it comes, by the goroutine of the call: it must not block. A piece is
+	// no answer. Nil: nobody listens.
+	Text func(piece string)
 }
+
+// Message is something said earlier in the conversation.
+type Message struct {
+	Role Role
+	Text string
+}
+
+// Role says whose a message is.
+type Role string
+
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+)
 
 // Answer is a candidate: a complete answer with its terminal marker. Text is valid UTF-8 without NUL and not empty.
 type Answer struct {

@@ -31,9 +31,30 @@ create table attempts (
     cached_input_tokens bigint,
     reasoning_tokens bigint,
     price_version text,
+    provider_ref text,
+    request_hash bytea,
+    recovered_version bigint,
+    history_turns integer,
+    history_dropped integer,
     constraint attempts_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'not_accepted'::text, 'failed'::text, 'unknown'::text]))),
     constraint attempts_pkey PRIMARY KEY (task_id, assignment_version)
 ) with (fillfactor=45);
+
+create table budget_days (
+    workspace text not null,
+    day date not null,
+    spent bigint not null default 0,
+    reserved bigint not null default 0,
+    constraint budget_days_pkey PRIMARY KEY (workspace, day)
+) with (fillfactor=10, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+
+create table budgets (
+    workspace text not null,
+    per_day_picousd bigint not null,
+    updated_at timestamp with time zone not null,
+    constraint budgets_per_day_picousd_check CHECK ((per_day_picousd >= 0)),
+    constraint budgets_pkey PRIMARY KEY (workspace)
+);
 
 create table delayed_handoffs (
     task_id uuid not null,
@@ -59,6 +80,17 @@ create table handoffs (
     accepted_at timestamp with time zone not null,
     created_at timestamp with time zone not null,
     constraint handoffs_pkey PRIMARY KEY (shard, id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+
+create table live_texts (
+    task_id uuid not null,
+    assignment_version bigint not null,
+    first_index integer not null,
+    attempt integer not null,
+    tokens integer not null,
+    text text not null,
+    created_at timestamp with time zone not null,
+    constraint live_texts_pkey PRIMARY KEY (task_id, assignment_version, first_index)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
 
 create table messages (
@@ -128,6 +160,8 @@ create table reply_tasks (
     failure_message text,
     failure_attempt integer,
     reply_id uuid,
+    reserved_picousd bigint,
+    reserved_on date,
     constraint reply_tasks_check CHECK ((attempts <= max_attempts)),
     constraint reply_tasks_check1 CHECK (((finished_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text])))),
     constraint reply_tasks_kind_check CHECK ((kind = ANY (ARRAY['reply'::text, 'regenerate'::text]))),
@@ -162,5 +196,6 @@ create table task_requests (
     max_output_tokens integer,
     metadata jsonb not null,
     trace_parent text not null,
+    prompt_template_version text not null default ''::text,
     constraint task_requests_pkey PRIMARY KEY (task_id)
 );

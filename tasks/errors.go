@@ -10,6 +10,10 @@ var (
 	ErrKeyReused = errors.New("idempotency key was used with other inputs")
 	// ErrInProgress: the first submission under this key has not committed yet. Try again shortly.
 	ErrInProgress = errors.New("a submission with this idempotency key is still in progress")
+	// ErrBudget: what the workspace has spent and reserved today leaves too little for this task.
+	ErrBudget = errors.New("the workspace's budget for today is exhausted")
+	// ErrUnpriced: the workspace has a budget, and what the task may cost is not known.
+	ErrUnpriced = errors.New("the workspace has a budget and the model has no price")
 	// ErrInvalid: the item itself cannot be stored, whatever is tried. Other items of its batch are not affected.
 	ErrInvalid = errors.New("cannot be stored")
 	// ErrUnavailable: the store cannot be reached or does not answer. Nothing is known to have changed; after a lost

@@ -32,6 +32,10 @@ func (s Submission) ComputeFingerprint() [32]byte {
 	b = field(b, temperature)
 	b = field(b, maxOutputTokens)
 	b = field(b, string(s.OnAmbiguous))
+	// Written only where there is one: what was submitted before templates had versions keeps its fingerprint.
+	if v := s.Request.PromptTemplateVersion; v != "" {
+		b = field(b, v)
+	}
 	return sha256.Sum256(b)
 }
 

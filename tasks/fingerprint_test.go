@@ -34,18 +34,19 @@ func TestI6_FingerprintStaysTheSame(t *testing.T) {
 
 // inputs changes each field that changes the answer.
 var inputs = map[string]func(*Submission){
-	"Operation":               func(s *Submission) { s.Operation += "x" },
-	"Conversation":            func(s *Submission) { s.Conversation += "x" },
-	"Kind":                    func(s *Submission) { s.Kind = KindRegenerate },
-	"Regenerates":             func(s *Submission) { s.Regenerates = uuid.UUID{2} },
-	"OnAmbiguous":             func(s *Submission) { s.OnAmbiguous = AmbiguousRetry },
-	"Request.Content":         func(s *Submission) { s.Request.Content += "x" },
-	"Request.Model":           func(s *Submission) { s.Request.Model += "x" },
-	"Request.System":          func(s *Submission) { s.Request.System += "x" },
-	"Request.PromptTemplate":  func(s *Submission) { s.Request.PromptTemplate += "x" },
-	"Request.Document":        func(s *Submission) { s.Request.Document.ID += "x" },
-	"Request.Temperature":     func(s *Submission) { t := 0.25; s.Request.Temperature = &t },
-	"Request.MaxOutputTokens": func(s *Submission) { n := 101; s.Request.MaxOutputTokens = &n },
+	"Operation":                     func(s *Submission) { s.Operation += "x" },
+	"Conversation":                  func(s *Submission) { s.Conversation += "x" },
+	"Kind":                          func(s *Submission) { s.Kind = KindRegenerate },
+	"Regenerates":                   func(s *Submission) { s.Regenerates = uuid.UUID{2} },
+	"OnAmbiguous":                   func(s *Submission) { s.OnAmbiguous = AmbiguousRetry },
+	"Request.Content":               func(s *Submission) { s.Request.Content += "x" },
+	"Request.Model":                 func(s *Submission) { s.Request.Model += "x" },
+	"Request.System":                func(s *Submission) { s.Request.System += "x" },
+	"Request.PromptTemplate":        func(s *Submission) { s.Request.PromptTemplate += "x" },
+	"Request.PromptTemplateVersion": func(s *Submission) { s.Request.PromptTemplateVersion += "x" },
+	"Request.Document":              func(s *Submission) { s.Request.Document.ID += "x" },
+	"Request.Temperature":           func(s *Submission) { t := 0.25; s.Request.Temperature = &t },
+	"Request.MaxOutputTokens":       func(s *Submission) { n := 101; s.Request.MaxOutputTokens = &n },
 }
 
 // others are the fields that do not change the answer, and how each is changed.
@@ -61,6 +62,7 @@ var others = map[string]func(*Submission){
 	"DeadlineAfter":    func(s *Submission) { s.DeadlineAfter += time.Second },
 	"Metadata":         func(s *Submission) { s.Metadata = map[string]string{"a": "b"} },
 	"TraceParent":      func(s *Submission) { s.TraceParent += "x" },
+	"Reserve":          func(s *Submission) { s.Reserve = new(int64) },
 }
 
 func TestI6_EveryInputChangesTheFingerprint(t *testing.T) {

@@ -21,6 +21,13 @@ type Store interface {
 	// Renew prolongs the leases of running assignments to lease from now.
 	Renew(ctx context.Context, lease time.Duration, items []Assignment) ([]Renewal, error)
 
+	// Note writes into the ledger what is known of running attempts before their end, so that it outlives the worker.
+	// Attempts that have ended are left as they are.
+	Note(ctx context.Context, items []Note) error
+
+	// Histories reads what was said in the conversations before the messages of claimed tasks, within the limits.
+	Histories(ctx context.Context, limits HistoryLimits, items []*Work) ([]History, error)
+
 	// Settle ends assignments, each judged by version and lease after the row's lock is held (I1, I4), and writes the
 	// ledger whatever is decided (I7). Repeating a settle that was accepted is accepted again.
 	Settle(ctx context.Context, items []Settlement) ([]Settled, error)
@@ -68,6 +75,12 @@ type Claimer struct {
 	ParkMax time.Duration
 	// Provider is written into the attempt's ledger row.
 	Provider string
+	// Recovers: the claimer can look up what became of a call. Without it a task that says AmbiguousStop, and of which an
+	// attempt's fate is unknown, is failed for good instead of claimed.
+	Recovers bool
+	// Hold, when it is not 0, claims nothing, since the provider takes no calls: a task that could be claimed is NotDue for
+	// Hold, or until its deadline where that is sooner. Tasks that are finished, spent or leased are judged as always.
+	Hold time.Duration
 }
 
 // Decision is what Claim says of one task.
@@ -106,6 +119,46 @@ type Work struct {
 	OnAmbiguous  OnAmbiguous
 	Remaining    time.Duration // until the deadline, when it was claimed
 	Queued       time.Duration // from acceptance (or the time it became due) to the claim
+	Lost         *Lost         // the latest attempt whose fate is unknown; nil: there is none
+}
+
+// Lost is an earlier attempt that may have run at the provider, and whose answer has not been heard: it was never ended,
+// or ended as ambiguous or cancelled without a usage.
+type Lost struct {
+	Version  int64
+	Attempt  int
+	Provider string
+	Ref      string        // as noted; empty when nothing was
+	Request  []byte        // the request's hash as noted; nil when it was not
+	Age      time.Duration // since its claim
+}
+
+// Note is what is known of a running attempt.
+type Note struct {
+	Assignment
+	Ref     string // what the provider's answer can be looked up by; empty leaves what was noted
+	Request []byte // a hash of the request; nil leaves what was noted
+}
+
+// HistoryLimits bound what is read of a conversation.
+type HistoryLimits struct {
+	Turns int
+	Bytes int // of messages and replies together
+}
+
+// History is what was said in a conversation before a message: the longest end of it that is within the limits.
+type History struct {
+	Turns   []Turn // oldest first
+	Dropped int    // earlier turns that were left out; counted up to MaxHistoryDropped
+}
+
+// MaxHistoryDropped is where the counting of turns that were left out ends.
+const MaxHistoryDropped = 1000
+
+// Turn is a message with its current reply. Reply is empty where none was saved.
+type Turn struct {
+	Content string
+	Reply   string
 }
 
 // Assignment is the right to work on a task.
@@ -173,6 +226,11 @@ type Call struct {
 	ReasoningTokens   *int64 // the part of OutputTokens that nobody sees
 	PicoUSD           *int64 // nil: unknown
 	PriceVersion      string // of the price that PicoUSD was taken at; empty without one
+	// Recovered, when it is not 0, is the version of the earlier attempt that had made this answer. Tokens, amount and the
+	// provider's request id are then written to that attempt, where they are not known yet, and this one costs nothing.
+	Recovered      int64
+	HistoryTurns   int // turns of the conversation that were sent along
+	HistoryDropped int // turns that were left out
 }
 
 // Verdict is what Settle decided for one assignment.

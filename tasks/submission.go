@@ -31,17 +31,22 @@ type Submission struct {
 	OnAmbiguous      OnAmbiguous
 	Metadata         map[string]string
 	TraceParent      string // W3C traceparent, or empty
+	// Reserve is what the task may cost at most, in picodollars; nil: not known. It is asked for only where the workspace
+	// has a budget: see ErrBudget.
+	Reserve *int64
 }
 
 // Request is what is asked of the model. Every field that changes the answer is in the fingerprint.
 type Request struct {
-	Content         string
-	Model           string
-	System          string
-	PromptTemplate  string
-	Document        Document
-	Temperature     *float64
-	MaxOutputTokens *int
+	Content        string
+	Model          string
+	System         string
+	PromptTemplate string
+	// PromptTemplateVersion is what PromptTemplate was when the message was accepted; its text is in System.
+	PromptTemplateVersion string
+	Document              Document
+	Temperature           *float64
+	MaxOutputTokens       *int
 }
 
 // Submitted is the answer to one Submission. Exactly one of TaskID and Err is set.
@@ -52,6 +57,7 @@ type Submitted struct {
 	// AcceptedAt and Deadline are the new task's, by the database's clock. They are set on what this call stored, so that
 	// the answer to a submission needs no second query; a replay leaves them zero.
 	AcceptedAt, Deadline time.Time
-	// Err is ErrKeyReused (TaskID is then the task that the key is bound to), ErrInProgress, ErrInvalid or ErrUnavailable.
+	// Err is ErrKeyReused (TaskID is then the task that the key is bound to), ErrInProgress, ErrBudget, ErrUnpriced,
+	// ErrInvalid or ErrUnavailable.
 	Err error
 }

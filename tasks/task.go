@@ -35,6 +35,8 @@ type Task struct {
 	Reply   *Reply   // the saved response, once completed
 	Failure *Failure // the last failure, of a failed task or of the attempt before
 	Cost    Cost
+	// HistoryTurns and HistoryDropped are what the latest attempt to end sent of the conversation, and left out.
+	HistoryTurns, HistoryDropped int
 }
 
 // Kind says what made the task.
@@ -70,6 +72,8 @@ type Reply struct {
 	FinishReason string
 	Attempt      int
 	SavedAt      time.Time
+	// PromptTemplateVersion is that of the template the task was accepted with; empty without one.
+	PromptTemplateVersion string
 }
 
 // Failure is what an attempt ended with when it brought no accepted reply.

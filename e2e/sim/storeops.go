@@ -197,3 +197,24 @@ func (l *link) Conversation(ctx context.Context, workspace, name string, after i
 func (l *link) KeyByHash(ctx context.Context, hash [32]byte) (tasks.Key, error) {
 	return plain(ctx, l, "KeyByHash", func(ctx context.Context) (tasks.Key, error) { return l.database.Store.KeyByHash(ctx, hash) })
 }
+
+// Note is not in the history: it decides nothing.
+func (l *link) Note(ctx context.Context, items []tasks.Note) error {
+	_, err := send(ctx, l, request[struct{}]{
+		method: "Note",
+		do:     func(ctx context.Context) (struct{}, error) { return struct{}{}, l.database.Store.Note(ctx, items) },
+		answer: func(struct{}, int, *history.Event) {},
+	})
+	return err
+}
+
+// Histories is not in the history of the simulation, either: it only reads.
+func (l *link) Histories(ctx context.Context, limits tasks.HistoryLimits, items []*tasks.Work) ([]tasks.History, error) {
+	return send(ctx, l, request[[]tasks.History]{
+		method: "Histories",
+		do: func(ctx context.Context) ([]tasks.History, error) {
+			return l.database.Store.Histories(ctx, limits, items)
+		},
+		answer: func([]tasks.History, int, *history.Event) {},
+	})
+}
