@@ -39,10 +39,13 @@ create unlogged table live_texts (
     first_index        integer     not null, -- of the tokens in the piece
     attempt            integer     not null,
     tokens             integer     not null,
-    text               text        not null,
+    text               text        not null, -- empty in the first piece that is too much
+    bytes              bigint      not null, -- of the attempt's text up to this piece
     created_at         timestamptz not null,
     primary key (task_id, assignment_version, first_index)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+create index live_texts_by_age on live_texts (created_at);
 
 -- +goose Down
 drop table live_texts, budget_days, budgets;

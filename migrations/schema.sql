@@ -89,9 +89,11 @@ create table live_texts (
     attempt integer not null,
     tokens integer not null,
     text text not null,
+    bytes bigint not null,
     created_at timestamp with time zone not null,
     constraint live_texts_pkey PRIMARY KEY (task_id, assignment_version, first_index)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX live_texts_by_age ON public.live_texts USING btree (created_at);
 
 create table messages (
     id uuid not null,

@@ -9,14 +9,16 @@ import (
 // LiveTexts keeps the text of running attempts where another process can read it. It is a courtesy to those who watch: it
 // may be lost at any time, is bounded, and is never the reply. Implementations are safe for concurrent use.
 type LiveTexts interface {
-	// Publish adds pieces. Those of an older assignment than one that has pieces are dropped, and a newer one drops theirs:
-	// a reader never gets tokens of two attempts as one text.
+	// Publish adds pieces; an attempt's come in their order. Those of an older assignment than one that has pieces are
+	// dropped, and a newer one hides theirs: a reader never gets tokens of two attempts as one text. A piece with which an
+	// attempt has more than MaxLiveText is dropped whole, and so is all that follows it.
 	Publish(ctx context.Context, pieces []LivePiece) error
 
-	// Drop forgets the texts of assignments that have ended.
+	// Drop forgets the texts of assignments that have ended, and of older ones of their tasks.
 	Drop(ctx context.Context, ended []Assignment) error
 
-	// Live reads, for each task, the pieces that the reader has not seen: in the order of cursors, by index within one.
+	// Live reads, for each task, the pieces that the reader has not seen: in the order of cursors, by index within one. An
+	// older version than the reader has is not read. When much is asked for, the rest comes when it is asked again.
 	Live(ctx context.Context, cursors []LiveCursor) ([]LivePiece, error)
 }
 

@@ -41,6 +41,7 @@ type Store struct {
 	shards        [tasks.Shards]shardLease    // who reads the outbox
 	apiKeys       map[[32]byte]*tasks.Key     // by hash of the secret
 	positions     map[partition]*position
+	live          map[uuid.UUID]*live
 }
 
 var _ tasks.Store = (*Store)(nil)
@@ -82,6 +83,7 @@ func New(c Config) *Store {
 		dispatchers:   make(map[string]time.Time),
 		apiKeys:       make(map[[32]byte]*tasks.Key),
 		positions:     make(map[partition]*position),
+		live:          make(map[uuid.UUID]*live),
 	}
 	if s.now == nil {
 		s.now = time.Now

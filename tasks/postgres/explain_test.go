@@ -66,6 +66,10 @@ var explained = map[string]string{
 	"unfinishedTasks":     `now(), pg_current_snapshot(), '10s', '00000000-0000-0000-0000-000000000000', 1000`,
 	"recoverTasks":        `now(), pg_current_snapshot(), '10s', ARRAY[i(999990), i(999991)], '{0,1}'`,
 	"notify":              `'{fencepost_handoffs}'`,
+	"publishSQL":          `ARRAY[i(998990), i(998991), i(5)], '{2,2,1}', '{1,1,1}', '{200,200,0}', '{1,1,1}', '{a,b,c}', 262144`,
+	"dropLiveSQL":         `ARRAY[i(998990), i(998991), i(5)], '{2,2,1}'`,
+	"liveSQL":             `ARRAY[i(998990), i(998991), i(5)], '{2,2,0}', '{50,90,0}', 262144, 8388608`,
+	"sweepLiveSQL":        `3600000000, 1000`,
 }
 
 const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], ARRAY[w(998990), w(998991), w(998992), w(998993), w(5)], '{1,1,1,1,1}',
@@ -103,9 +107,11 @@ var fill = []string{
 	select n % 16, i(n), w(n), 'c' || n % 50000, '', now(), now() from generate_series(1, $1::bigint / 4) n`,
 	`insert into partition_positions select 'g' || n / 100, i(1), n % 100, 't', 1, 'worker', '{[0,5)}', now() from generate_series(1, $1::bigint / 10) n`,
 	`insert into delayed_handoffs select i(n), w(n), now() + '1h' from generate_series(1, $1::bigint / 4) n`,
+	`insert into live_texts select i($1::bigint - 2000 + n / 200), 2, n % 200, 1, 1, 'word', n % 200 * 4, now() - n * '10ms'::interval
+	from generate_series(1, $1::bigint / 4) n`,
 }
 
-var bigTables = []string{"reply_tasks", "messages", "task_requests", "replies", "attempts", "submissions", "handoffs", "delayed_handoffs", "partition_positions"}
+var bigTables = []string{"reply_tasks", "messages", "task_requests", "replies", "attempts", "submissions", "handoffs", "delayed_handoffs", "partition_positions", "live_texts"}
 
 // TestPlans fills a database with a million tasks and runs every statement of the package on it, planned once for all
 // arguments as the store's own sessions do, and planned for these arguments as behind a pooler.

@@ -14,6 +14,8 @@ type Harness struct {
 	Store tasks.Store
 	// Outbox is the dispatcher's side of the same store.
 	Outbox Outbox
+	// Live is the texts of running attempts in the same store.
+	Live tasks.LiveTexts
 
 	// Advance makes everything stored d older, as if d had passed. Memory moves its clock. Postgres moves its stored
 	// instants back, rather than sleep, so that the suite's leases can be long and never run out on a slow machine:
@@ -60,7 +62,7 @@ type test struct {
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, tests := range [][]test{
 		submitTests, poisonTests, textTests, claimTests, budgetTests, renewTests, settleTests, fenceTests, raceTests, cancelTests,
-		ledgerTests, outboxTests, recoverTests, readTests, ackTests, workspaceTests, placeTests,
+		ledgerTests, outboxTests, recoverTests, readTests, ackTests, workspaceTests, placeTests, liveTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
