@@ -19,97 +19,127 @@ func (c *Consumer) runClaims(ctx context.Context) {
 	var last time.Time
 	pause := backoff{base: 50 * time.Millisecond, max: 2 * time.Second}
 	for {
-		batch := c.nextBatch(ctx, last)
-		if batch == nil {
+		b, ok := c.nextBatch(ctx, last)
+		if !ok {
 			return
 		}
 		last = time.Now()
-		refs := make([]tasks.Ref, len(batch))
-		for i, it := range batch {
-			refs[i] = it.ref
-		}
-		// Not ctx: a claim that a stop tears off would leave assignments that nobody knows of until their leases end.
-		callCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-		claimed, err := c.store.Claim(callCtx, tasks.Claimer{
-			Worker: c.cfg.Worker, Lease: c.cfg.Lease, ParkMax: c.cfg.ParkMax, Provider: c.provider.Name(),
-		}, refs)
-		cancel()
-		if err != nil {
-			wait := pause.next()
-			c.log.Warn("claim failed, trying again", "tasks", len(batch), "wait", wait, "error", err)
-			c.metrics.storeErrors.WithLabelValues("claim").Inc()
-			c.postpone(batch, wait)
-			sleep(ctx, wait)
-			continue
-		}
-		pause.reset()
-		c.claimed(batch, claimed, last)
+		c.claim(ctx, b.claim, 0, &pause)
+		c.claim(ctx, b.judge, b.hold, &pause)
 	}
+}
+
+// claim claims the records, or, when hold is not 0, has them judged and kept back; their slots are none then.
+func (c *Consumer) claim(ctx context.Context, items []*item, hold time.Duration, pause *backoff) {
+	if len(items) == 0 {
+		return
+	}
+	refs := make([]tasks.Ref, len(items))
+	for i, it := range items {
+		refs[i] = it.ref
+	}
+	slots := len(items)
+	if hold > 0 {
+		slots = 0
+	}
+	sent := time.Now()
+	// Not ctx: a claim that a stop tears off would leave assignments that nobody knows of until their leases end.
+	callCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	claimed, err := c.store.Claim(callCtx, tasks.Claimer{
+		Worker: c.cfg.Worker, Lease: c.cfg.Lease, ParkMax: c.cfg.ParkMax, Provider: c.provider.Name(),
+		Recovers: c.recoverer != nil, Hold: hold,
+	}, refs)
+	cancel()
+	if err != nil {
+		wait := pause.next()
+		c.log.Warn("claim failed, trying again", "tasks", len(items), "wait", wait, "error", err)
+		c.metrics.storeErrors.WithLabelValues("claim").Inc()
+		c.postpone(items, slots, wait)
+		sleep(ctx, wait)
+		return
+	}
+	pause.reset()
+	c.claimed(ctx, items, claimed, slots, sent)
 }
 
 // storeTimeout bounds one statement of the store, which itself bounds its waiting for locks.
 const storeTimeout = 15 * time.Second
 
 // postpone gives up the slots and brings the records back after wait.
-func (c *Consumer) postpone(batch []*item, wait time.Duration) {
+func (c *Consumer) postpone(batch []*item, slots int, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, it := range batch {
 		c.park(it, wait, false)
 	}
-	c.freeSlots(len(batch))
+	c.freeSlots(slots)
 }
 
-// claimed acts on the answers of one claim, which was sent at the given time.
-func (c *Consumer) claimed(batch []*item, answers []tasks.Claimed, sent time.Time) {
+// claimed acts on the answers of one claim, which was sent at the given time with so many slots.
+func (c *Consumer) claimed(ctx context.Context, batch []*item, answers []tasks.Claimed, slots int, sent time.Time) {
 	var finished, handedOff, missing []*item
 	var begin []*job
-	free := 0
 
 	c.mu.Lock()
 	for i, it := range batch {
 		switch answer := answers[i]; answer.Decision {
 		case tasks.DecisionClaimed:
 			j := c.newJob(it, answer.Work, sent)
+			j.admitted, it.admitted = it.admitted, false
 			if it.asg.draining || it.asg.dead {
 				// Revoked while it was being claimed. The call has not begun, so the attempt is handed back, and the
 				// next owner need not wait for a lease.
 				j.drop = true
 			}
 			begin = append(begin, j)
+			continue
 		case tasks.DecisionLeased:
 			c.park(it, min(answer.Wait, reclaim), true)
-			free++
 		case tasks.DecisionNotDue:
 			c.park(it, answer.Wait, false)
-			free++
 		case tasks.DecisionFinished:
 			finished = append(finished, it)
-			free++
 		case tasks.DecisionHandedOff:
 			handedOff = append(handedOff, it)
-			free++
 		default:
 			missing = append(missing, it)
-			free++
 		}
+		c.withdraw(it)
 	}
-	c.freeSlots(free)
+	c.freeSlots(max(0, slots-len(begin)))
 	c.mu.Unlock()
-
-	for _, j := range begin {
-		if j.drop {
-			c.settle(j, tasks.Settlement{Assignment: j.work.Assignment, Outcome: tasks.OutcomeRelease})
-			continue
-		}
-		c.metrics.queueWait.Observe(j.work.Queued.Seconds())
-		c.leases.add(j)
-		c.calls.Add(1)
-		go c.call(j)
-	}
+	c.begin(ctx, begin)
 	c.endApart("finished", finished...)
 	c.endApart("handed_off", handedOff...)
 	for _, it := range missing {
 		c.deadLetter(it, "unknown_task")
+	}
+}
+
+// begin starts the calls of claimed tasks, and hands back those that cannot begin here.
+func (c *Consumer) begin(ctx context.Context, jobs []*job) {
+	start := make([]*job, 0, len(jobs))
+	release := make([]*job, 0, len(jobs))
+	for _, j := range jobs {
+		if j.drop {
+			release = append(release, j)
+			continue
+		}
+		c.leases.add(j)
+		start = append(start, j)
+	}
+	if !c.readHistories(ctx, start) {
+		start, release = nil, jobs
+	}
+	for _, j := range start {
+		c.metrics.queueWait.Observe(j.work.Queued.Seconds())
+		c.calls.Add(1)
+		go c.call(j)
+	}
+	for _, j := range release {
+		if j.admitted {
+			c.cfg.Gate.Withdraw(j.work.Workspace)
+		}
+		c.settle(j, tasks.Settlement{Assignment: j.work.Assignment, Outcome: tasks.OutcomeRelease})
 	}
 }

@@ -97,6 +97,17 @@ type Config struct {
 	// is. It must not block.
 	Price func(provider, model string, u llm.Usage) (pico int64, version string, ok bool)
 
+	// Gate says when calls may begin. Nil: always.
+	Gate Gate
+	// HistoryTurns bounds how many earlier messages of the conversation are sent along: 20; below 0, none.
+	HistoryTurns int
+	// HistoryTokens bounds the same by an estimate of their tokens: 8,000. The oldest are left out first.
+	HistoryTokens int
+	// Live shows streamed texts to those who watch. Nil: nobody sees them.
+	Live tasks.LiveTexts
+	// LiveInterval is how often they are published: 250 ms.
+	LiveInterval time.Duration
+
 	Logger     *slog.Logger          // slog.Default()
 	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere
 	// OnFinished is called after tasks became terminal: a hint for those who wait. It must not block.
@@ -128,6 +139,11 @@ func (c Config) withDefaults() (Config, error) {
 	setDuration(&c.Lease, 20*time.Second)
 	setDuration(&c.ParkMax, time.Minute)
 	setDuration(&c.CallTimeout, 5*time.Minute)
+	if c.HistoryTurns == 0 {
+		c.HistoryTurns = 20
+	}
+	setInt(&c.HistoryTokens, 8000)
+	setDuration(&c.LiveInterval, 250*time.Millisecond)
 	setDuration(&c.CommitInterval, time.Second)
 	setDuration(&c.RecommitAfter, 6*time.Hour)
 	setDuration(&c.SessionTimeout, 15*time.Second)

@@ -35,6 +35,7 @@ type Consumer struct {
 	cfg       Config
 	store     tasks.Store
 	provider  llm.Provider
+	recoverer llm.Recoverer // the provider, where a way to recover was declared
 	positions Positions
 	log       *slog.Logger
 	metrics   *metrics
@@ -62,6 +63,11 @@ type Consumer struct {
 	stopping    atomic.Bool
 	stopSince   atomic.Int64
 
+	notes chan noting
+
+	endedMu  sync.Mutex
+	liveOver []tasks.Assignment // whose texts are to be dropped
+
 	settleMu    sync.Mutex
 	settleWork  *sync.Cond
 	fresh, held settleQueue
@@ -77,7 +83,11 @@ func New(cfg Config, store tasks.Store, provider llm.Provider, positions Positio
 		cfg: cfg, store: store, provider: provider, positions: positions,
 		log: cfg.Logger.With("component", "consumer"), metrics: newMetrics(cfg.Registerer), epoch: time.Now(),
 		leases: leases{jobs: map[*job]struct{}{}},
+		notes:  make(chan noting, maxBatch),
 		slots:  cfg.MaxInFlight, parkingWake: make(chan struct{}, 1), commitWake: make(chan struct{}, 1),
+	}
+	if r, ok := provider.(llm.Recoverer); ok && r.Recovers() {
+		c.recoverer = r
 	}
 	c.work = sync.NewCond(&c.mu)
 	c.settleWork = sync.NewCond(&c.settleMu)
@@ -131,6 +141,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 	background.Go(func() { c.runRenewals(backCtx) })
 	background.Go(func() { c.runParking(backCtx) })
 	background.Go(func() { c.runRecheck(backCtx) })
+	background.Go(func() { c.runNotes(backCtx) })
+	if c.cfg.Live != nil {
+		background.Go(func() { c.runLive(backCtx) })
+	}
 
 	err = c.runSessions(ctx)
 	c.stopSince.CompareAndSwap(0, c.now()) // also when it ends by itself

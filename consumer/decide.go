@@ -17,16 +17,18 @@ type decision struct {
 }
 
 // decide applies the retry policy to a failed attempt: cause is why its context ended, if it did, and took how long the
-// attempt ran. The store has the last word, since it alone knows whether the assignment still stands.
-func decide(cfg Config, w *tasks.Work, f *llm.Failure, cause error, took time.Duration) decision {
+// attempt ran. A task that says stop is stopped by an ambiguous attempt, unless the next one can look up what became of
+// it. The store has the last word, since it alone knows whether the assignment still stands.
+func decide(cfg Config, w *tasks.Work, f *llm.Failure, cause error, took time.Duration, recovers bool) decision {
 	d := decision{outcome: tasks.OutcomeFail, class: string(f.Class)}
+	stop := w.OnAmbiguous == tasks.AmbiguousStop && !recovers
 	switch {
 	case errors.Is(cause, errLeaseLost), errors.Is(cause, errStopped):
 		// Not the task's fault: whoever comes next goes on at once, within the budget.
 		d.class = string(llm.Cancelled)
 		if f.Class == llm.NotSent {
 			d.class = string(llm.NotSent)
-		} else if w.OnAmbiguous == tasks.AmbiguousStop {
+		} else if stop {
 			d.class = string(llm.Ambiguous) // sent and torn off: it may have run
 			return d
 		}
@@ -38,7 +40,7 @@ func decide(cfg Config, w *tasks.Work, f *llm.Failure, cause error, took time.Du
 		d.class = string(llm.Ambiguous) // our own time limit: the request may have run
 	}
 	switch {
-	case d.class == string(llm.Ambiguous) && w.OnAmbiguous == tasks.AmbiguousStop:
+	case d.class == string(llm.Ambiguous) && stop:
 		return d
 	case d.class != string(llm.Ambiguous) && !f.Class.Retryable():
 		return d

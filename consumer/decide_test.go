@@ -16,27 +16,30 @@ func TestDecide(t *testing.T) {
 		after     time.Duration
 		spent     bool
 		stop      bool
+		recovers  bool
 		remaining time.Duration
 		want      decision
 	}{
-		"overloaded":                        {class: llm.Overloaded, wire: 1, want: decision{outcome: tasks.OutcomeRetry, class: "overloaded"}},
-		"overloaded, budget spent":          {class: llm.Overloaded, wire: 1, spent: true, want: decision{outcome: tasks.OutcomeFail, class: "overloaded"}},
-		"retry-after is a floor":            {class: llm.RateLimited, wire: 1, after: 20 * time.Second, want: decision{outcome: tasks.OutcomeRetry, class: "rate_limited", after: 20 * time.Second}},
-		"retry-after beyond parking":        {class: llm.RateLimited, wire: 1, after: 2 * time.Minute, want: decision{outcome: tasks.OutcomeRetry, class: "rate_limited", after: 2 * time.Minute, handoff: true}},
-		"retry-after beyond the deadline":   {class: llm.RateLimited, wire: 1, after: time.Hour, want: decision{outcome: tasks.OutcomeFail, class: "rate_limited"}},
-		"ambiguous":                         {class: llm.Ambiguous, wire: 1, want: decision{outcome: tasks.OutcomeRetry, class: "ambiguous"}},
-		"ambiguous and the task says stop":  {class: llm.Ambiguous, wire: 1, stop: true, want: decision{outcome: tasks.OutcomeFail, class: "ambiguous"}},
-		"not sent and the task says stop":   {class: llm.NotSent, stop: true, want: decision{outcome: tasks.OutcomeRetry, class: "not_sent"}},
-		"permanent":                         {class: llm.Permanent, wire: 1, want: decision{outcome: tasks.OutcomeFail, class: "permanent"}},
-		"quota":                             {class: llm.Quota, wire: 1, want: decision{outcome: tasks.OutcomeFail, class: "quota"}},
-		"our time limit: it may have run":   {class: llm.Cancelled, wire: 1, cause: errTimeout, want: decision{outcome: tasks.OutcomeRetry, class: "ambiguous"}},
-		"our time limit, and stop":          {class: llm.Cancelled, wire: 1, cause: errTimeout, stop: true, want: decision{outcome: tasks.OutcomeFail, class: "ambiguous"}},
-		"the deadline":                      {class: llm.Cancelled, wire: 1, cause: errDeadline, want: decision{outcome: tasks.OutcomeFail, class: "deadline"}},
-		"the worker stops":                  {class: llm.Cancelled, wire: 1, cause: errStopped, want: decision{outcome: tasks.OutcomeRetry, class: "cancelled"}},
-		"the worker stops, before the wire": {class: llm.NotSent, cause: errStopped, want: decision{outcome: tasks.OutcomeRetry, class: "not_sent"}},
-		"the worker stops, budget spent":    {class: llm.Cancelled, wire: 1, cause: errStopped, spent: true, want: decision{outcome: tasks.OutcomeFail, class: "cancelled"}},
-		"the worker stops, and stop":        {class: llm.Cancelled, wire: 1, cause: errStopped, stop: true, want: decision{outcome: tasks.OutcomeFail, class: "ambiguous"}},
-		"the lease is lost":                 {class: llm.Cancelled, wire: 1, cause: errLeaseLost, want: decision{outcome: tasks.OutcomeRetry, class: "cancelled"}},
+		"overloaded":                             {class: llm.Overloaded, wire: 1, want: decision{outcome: tasks.OutcomeRetry, class: "overloaded"}},
+		"overloaded, budget spent":               {class: llm.Overloaded, wire: 1, spent: true, want: decision{outcome: tasks.OutcomeFail, class: "overloaded"}},
+		"retry-after is a floor":                 {class: llm.RateLimited, wire: 1, after: 20 * time.Second, want: decision{outcome: tasks.OutcomeRetry, class: "rate_limited", after: 20 * time.Second}},
+		"retry-after beyond parking":             {class: llm.RateLimited, wire: 1, after: 2 * time.Minute, want: decision{outcome: tasks.OutcomeRetry, class: "rate_limited", after: 2 * time.Minute, handoff: true}},
+		"retry-after beyond the deadline":        {class: llm.RateLimited, wire: 1, after: time.Hour, want: decision{outcome: tasks.OutcomeFail, class: "rate_limited"}},
+		"ambiguous":                              {class: llm.Ambiguous, wire: 1, want: decision{outcome: tasks.OutcomeRetry, class: "ambiguous"}},
+		"ambiguous and the task says stop":       {class: llm.Ambiguous, wire: 1, stop: true, want: decision{outcome: tasks.OutcomeFail, class: "ambiguous"}},
+		"not sent and the task says stop":        {class: llm.NotSent, stop: true, want: decision{outcome: tasks.OutcomeRetry, class: "not_sent"}},
+		"permanent":                              {class: llm.Permanent, wire: 1, want: decision{outcome: tasks.OutcomeFail, class: "permanent"}},
+		"quota":                                  {class: llm.Quota, wire: 1, want: decision{outcome: tasks.OutcomeFail, class: "quota"}},
+		"our time limit: it may have run":        {class: llm.Cancelled, wire: 1, cause: errTimeout, want: decision{outcome: tasks.OutcomeRetry, class: "ambiguous"}},
+		"our time limit, and stop":               {class: llm.Cancelled, wire: 1, cause: errTimeout, stop: true, want: decision{outcome: tasks.OutcomeFail, class: "ambiguous"}},
+		"the deadline":                           {class: llm.Cancelled, wire: 1, cause: errDeadline, want: decision{outcome: tasks.OutcomeFail, class: "deadline"}},
+		"the worker stops":                       {class: llm.Cancelled, wire: 1, cause: errStopped, want: decision{outcome: tasks.OutcomeRetry, class: "cancelled"}},
+		"the worker stops, before the wire":      {class: llm.NotSent, cause: errStopped, want: decision{outcome: tasks.OutcomeRetry, class: "not_sent"}},
+		"the worker stops, budget spent":         {class: llm.Cancelled, wire: 1, cause: errStopped, spent: true, want: decision{outcome: tasks.OutcomeFail, class: "cancelled"}},
+		"the worker stops, and stop":             {class: llm.Cancelled, wire: 1, cause: errStopped, stop: true, want: decision{outcome: tasks.OutcomeFail, class: "ambiguous"}},
+		"stop, but it can be looked up":          {class: llm.Ambiguous, wire: 1, stop: true, recovers: true, want: decision{outcome: tasks.OutcomeRetry, class: "ambiguous"}},
+		"stop, and nobody is left to look it up": {class: llm.Ambiguous, wire: 1, stop: true, recovers: true, spent: true, want: decision{outcome: tasks.OutcomeFail, class: "ambiguous"}},
+		"the lease is lost":                      {class: llm.Cancelled, wire: 1, cause: errLeaseLost, want: decision{outcome: tasks.OutcomeRetry, class: "cancelled"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{ParkMax: time.Minute, Retry: tasks.RetryPolicy{Base: time.Nanosecond, Max: time.Nanosecond}}
@@ -48,7 +51,7 @@ func TestDecide(t *testing.T) {
 				w.OnAmbiguous = tasks.AmbiguousStop
 			}
 			f := &llm.Failure{Class: tc.class, RetryAfter: tc.after, Report: llm.Report{WireRequests: tc.wire}}
-			if got := decide(cfg, w, f, tc.cause, time.Second); got != tc.want {
+			if got := decide(cfg, w, f, tc.cause, time.Second, tc.recovers); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})

@@ -9,6 +9,11 @@
 //	             │                         ├─ finished, handed off ─────────────┼────────────────▶ ended
 //	             └─ unreadable ────────────┴─ no such task ─▶ dead letter, acknowledged ─────────▶ ended
 //
+// Before the claim stands the gate: a record that it keeps back is parked unclaimed, so that no attempt is counted for a
+// call that would not be let through. Between claim and call the conversation is read, in one statement for the batch.
+// A task with a call whose answer was lost is claimed with what is known of that call; where the provider has a way, its
+// answer is looked for before there is a second one.
+//
 // A parked record holds no slot, and its lane waits for it. That is why a rebalance costs no duplicate call: the old
 // owner's call goes on under its lease, and the new owner's record waits for it instead of calling again.
 //
@@ -30,6 +35,8 @@
 //	runSettles (2+1)     settle in batches, for as long as it takes; one has those whose rows somebody holds
 //	runRenewals          renews all leases in one statement; cancels calls whose lease is lost
 //	runParking           brings parked records back when they are due
+//	runNotes             stores what running calls must have noted before they go on, in batches
+//	runLive              publishes streamed texts, drops those of ended calls
 //	runRecheck           looks up tasks leased by others, so that parked records end when their tasks do
 //	group callbacks      run in the client's goroutines: assigned, revoked (drains), lost
 //
@@ -37,7 +44,7 @@
 //
 // Consumer.mu guards everything in memory but settles and leases: assignments, trackers, lanes, the ring of partitions
 // that have ready records, slots, the parking heap. It is held for microseconds and never across I/O. Order:
-// pauseMu before mu, mu before leases.mu; settleMu with no other.
+// pauseMu before mu, mu before leases.mu, a job's live.mu and endedMu; settleMu with no other.
 //
 // # What it does not do
 //

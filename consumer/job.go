@@ -3,8 +3,6 @@ package consumer
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,6 +26,11 @@ type job struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	drop   bool // claimed for a partition that is being revoked
+
+	admitted bool // the gate is to hear what the call came to
+
+	history tasks.History // set before the call
+	live    liveText
 
 	claimedAt int64 // on the consumer's clock
 	until     int64 // when the call must have ended, on the same
@@ -62,7 +65,8 @@ func (c *Consumer) call(j *job) {
 	begin := time.Now()
 	limit, cause := c.callLimit(j.work)
 	ctx, cancel := context.WithTimeoutCause(j.ctx, limit, cause)
-	answer, err := c.callProvider(ctx, j)
+	out := c.attempt(ctx, j)
+	answer, err := out.answer, out.err
 	cancel()
 	c.metrics.llmCall.Observe(time.Since(begin).Seconds())
 
@@ -76,33 +80,20 @@ func (c *Consumer) call(j *job) {
 	} else {
 		f := failure(err)
 		report = f.Report
-		d := decide(c.cfg, j.work, f, context.Cause(ctx), time.Since(begin))
+		d := decide(c.cfg, j.work, f, context.Cause(ctx), time.Since(begin), c.recoverer != nil && !out.final)
 		s.Outcome, s.RetryAfter, s.Handoff = d.outcome, d.after, d.handoff
 		s.Failure = tasks.Failure{Class: d.class, Message: f.Message}
 		c.metrics.attempts.WithLabelValues(d.class).Inc()
 		c.log.Info("attempt failed", "task", j.work.TaskID, "attempt", j.work.Attempts, "max_attempts", j.work.MaxAttempts,
 			"class", d.class, "failure", f.Message, "next", s.Outcome, "after", s.RetryAfter)
 	}
+	c.passed(j, report, err)
 	c.metrics.wireRequests.Add(float64(report.WireRequests))
 	s.Call = ledgerCall(report, j.work, err)
+	s.Call.Recovered = out.recovered
+	s.Call.HistoryTurns, s.Call.HistoryDropped = len(j.history.Turns), j.history.Dropped
 	c.price(&s.Call, report.Usage)
 	c.settle(j, s)
-}
-
-// callProvider is the call itself. A panic in a provider is this attempt's failure, not the worker's end: its other
-// calls are paid for.
-func (c *Consumer) callProvider(ctx context.Context, j *job) (answer llm.Answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.log.Error("provider panicked", "task", j.work.TaskID, "panic", p, "stack", string(debug.Stack()))
-			err = &llm.Failure{Class: llm.Ambiguous, Message: fmt.Sprintf("the provider's code panicked: %T", p)}
-		}
-	}()
-	r := j.work.Request
-	return c.provider.Call(ctx, llm.Request{
-		Model: r.Model, System: r.System, Content: r.Content,
-		Temperature: r.Temperature, MaxOutputTokens: r.MaxOutputTokens, TraceParent: j.it.trace,
-	})
 }
 
 func failure(err error) *llm.Failure {

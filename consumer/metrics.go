@@ -12,7 +12,7 @@ import (
 // metrics holds what is counted as it happens. What can be read from the assignments is collected at each scrape
 // instead, so that a partition that moved away leaves no series behind.
 type metrics struct {
-	records, commits, rebalances, transitions, attempts, storeErrors, beginEvents *prometheus.CounterVec
+	records, commits, rebalances, transitions, attempts, storeErrors, beginEvents, recoveries *prometheus.CounterVec
 
 	wireRequests, staleSettles, drainTimeouts, fencedPlaces, strayCalls prometheus.Counter
 	queueWait, llmCall, endToEnd                                        prometheus.Histogram
@@ -38,6 +38,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		transitions: vec("task_transitions_total", "Transitions of tasks made by this worker.", "from", "to"),
 		attempts:    vec("llm_attempts_total", "Provider calls ended, by outcome: answered, or the failure's class.", "outcome"),
 		storeErrors: vec("consumer_store_errors_total", "Statements of the task store that failed and are tried again.", "operation"),
+
+		recoveries: vec("llm_recoveries_total", "Look-ups of calls whose answers were lost, by what was found.", "found"),
 
 		beginEvents: vec("consumer_begin_events_total", "Assignments that do not begin at the committed position, by reason.", "reason"),
 
@@ -71,11 +73,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, event := range beginEvents {
 		m.beginEvents.WithLabelValues(event)
 	}
-	for _, op := range []string{"claim", "renew", "settle", "place"} {
+	for _, found := range []string{"found", "no_trace", "unknown", "elsewhere"} {
+		m.recoveries.WithLabelValues(found)
+	}
+	for _, op := range []string{"claim", "renew", "settle", "place", "note", "histories", "live"} {
 		m.storeErrors.WithLabelValues(op)
 	}
 	if r != nil {
-		r.MustRegister(m.records, m.commits, m.rebalances, m.transitions, m.attempts, m.storeErrors, m.beginEvents,
+		r.MustRegister(m.records, m.commits, m.rebalances, m.transitions, m.attempts, m.storeErrors, m.beginEvents, m.recoveries,
 			m.wireRequests, m.staleSettles, m.drainTimeouts, m.fencedPlaces, m.strayCalls, m.queueWait, m.llmCall, m.endToEnd)
 	}
 	return m

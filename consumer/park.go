@@ -54,6 +54,7 @@ func (c *Consumer) park(it *item, wait time.Duration, leased bool) {
 	if a.dead || a.draining {
 		// The next owner reads the record again; there is nothing to wait for here.
 		it.state = itemEnded
+		c.withdraw(it)
 		return
 	}
 	it.state = itemParked
@@ -76,6 +77,7 @@ func (c *Consumer) dropParked(a *assignment) {
 	for _, it := range c.parking {
 		if it.asg == a {
 			it.state, it.parked = itemEnded, -1
+			c.withdraw(it)
 			continue
 		}
 		it.parked = len(kept)

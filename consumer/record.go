@@ -60,6 +60,9 @@ type item struct {
 	due    int64 // parked: when, on the consumer's monotonic clock in nanoseconds
 	parked int   // index in the parking heap, -1 when not in it
 	leased bool  // parked because someone else's lease runs: it may also end before
+
+	admitted bool  // the gate has let it through
+	judged   int64 // when it was last judged while the gate kept it back, on the same clock
 }
 
 type itemState uint8

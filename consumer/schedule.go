@@ -20,11 +20,23 @@ func (c *Consumer) makeReady(a *assignment) {
 	c.work.Signal()
 }
 
+// batch is what is taken at once.
+type batch struct {
+	claim []*item       // with a slot each
+	judge []*item       // kept back by the gate, without a slot: looked at in the store, and not claimed
+	hold  time.Duration // for how long they are kept back
+}
+
+// takeMost bounds how many records one take looks at, since the gate may keep back all of a long queue.
+const takeMost = 1000
+
 // take returns up to n ready records as started, one of each partition in turn, so that a partition with a long
 // backlog cannot keep the others from the slots. With c.mu held.
-func (c *Consumer) take(n int) []*item {
-	var batch []*item
-	for len(batch) < n && len(c.ring) > 0 {
+func (c *Consumer) take(n int) (b batch) {
+	for range takeMost {
+		if len(b.claim) >= n || len(b.judge) >= maxBatch || len(c.ring) == 0 {
+			break
+		}
 		a := c.ring[0]
 		c.ring = c.ring[1:]
 		a.queued = false
@@ -32,19 +44,26 @@ func (c *Consumer) take(n int) []*item {
 			continue
 		}
 		if it := a.ready.pop(); it != nil {
-			a.start(it)
-			batch = append(batch, it)
+			switch ok, hold := c.admit(it); {
+			case ok:
+				a.start(it)
+				b.claim = append(b.claim, it)
+			case hold > 0:
+				a.start(it)
+				b.judge = append(b.judge, it)
+				b.hold = hold
+			}
 		}
 		if a.ready.len() > 0 {
 			a.queued = true
 			c.ring = append(c.ring, a)
 		}
 	}
-	return batch
+	return b
 }
 
-// nextBatch waits for ready records and a free slot, and takes both. Nil when the consumer stops.
-func (c *Consumer) nextBatch(ctx context.Context, last time.Time) []*item {
+// nextBatch waits for ready records and a free slot, and takes both. False when the consumer stops.
+func (c *Consumer) nextBatch(ctx context.Context, last time.Time) (batch, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
@@ -52,7 +71,7 @@ func (c *Consumer) nextBatch(ctx context.Context, last time.Time) []*item {
 			c.work.Wait()
 		}
 		if ctx.Err() != nil {
-			return nil
+			return batch{}, false
 		}
 		// A record alone is claimed at once; under load the batch is left to fill for some milliseconds, since a claim
 		// of many costs hardly more than a claim of one.
@@ -63,11 +82,13 @@ func (c *Consumer) nextBatch(ctx context.Context, last time.Time) []*item {
 			last = time.Time{}
 			continue
 		}
-		batch := c.take(min(c.slots, maxBatch))
-		if len(batch) > 0 {
-			c.slots -= len(batch)
-			return batch
+		b := c.take(min(c.slots, maxBatch))
+		if len(b.claim)+len(b.judge) > 0 {
+			c.slots -= len(b.claim)
+			return b, true
 		}
+		c.mu.Unlock() // the gate may keep back many more: others get their turn
+		c.mu.Lock()
 	}
 }
 

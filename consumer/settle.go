@@ -172,6 +172,7 @@ func (c *Consumer) settled(batch []pending, verdicts []tasks.Settled) {
 		c.leases.remove(p.job)
 		p.job.over = true
 		p.job.cancel(nil)
+		c.liveEnded(p.job)
 		c.countVerdict(p, v)
 		finished = finished || v.Status.Terminal()
 		if v.Fenced {

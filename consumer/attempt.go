@@ -1,0 +1,124 @@
+package consumer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/fencepost/fencepost/llm"
+	"github.com/fencepost/fencepost/tasks"
+)
+
+// outcome is what an attempt came to.
+type outcome struct {
+	answer    llm.Answer
+	err       error // nil: answer is a candidate
+	recovered int64 // the version of the earlier attempt that this is about; 0: it is this one's own
+	final     bool  // nothing more can be found out, and the task says stop
+}
+
+// attempt looks for the answer of a call that was lost, where there is one and a way to, and calls the provider if that
+// says nothing. A panic in a provider is this attempt's failure, not the worker's end: its other calls are paid for.
+func (c *Consumer) attempt(ctx context.Context, j *job) (out outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("provider panicked", "task", j.work.TaskID, "panic", p, "stack", string(debug.Stack()))
+			out = outcome{err: &llm.Failure{Class: llm.Ambiguous, Message: fmt.Sprintf("the provider's code panicked: %T", p)}}
+		}
+	}()
+	req := prompt(j.work.Request, j.history)
+	req.TraceParent, req.Op = j.it.trace, op(j.work.TaskID, j.work.Version)
+	if c.cfg.Live != nil {
+		req.Text = j.live.add
+	}
+	if c.recoverer == nil {
+		out.answer, out.err = c.provider.Call(ctx, req)
+		return out
+	}
+	hash := requestHash(&req)
+	req.Noted = func(ctx context.Context, ref string) error {
+		return c.note(ctx, tasks.Note{Assignment: j.work.Assignment, Ref: ref, Request: hash})
+	}
+	if lost := j.work.Lost; lost != nil {
+		if found, ok := c.recover(ctx, j, req, lost, hash); ok {
+			return found
+		}
+	}
+	out.answer, out.err = c.provider.Call(ctx, req)
+	return out
+}
+
+// recover asks what became of a lost call. False: nothing is known of it, and the task accepts a second one.
+func (c *Consumer) recover(ctx context.Context, j *job, req llm.Request, lost *tasks.Lost, hash []byte) (out outcome, ok bool) {
+	stop := j.work.OnAmbiguous == tasks.AmbiguousStop
+	if lost.Provider != c.provider.Name() {
+		c.metrics.recoveries.WithLabelValues("elsewhere").Inc()
+		out.err = &llm.Failure{Class: llm.Ambiguous, Message: "an earlier attempt at another provider may have run, and the task says stop"}
+		out.final = stop
+		return out, stop
+	}
+	out.answer, out.err = c.recoverer.Recover(ctx, req, llm.Lost{
+		Op: op(j.work.TaskID, lost.Version), Ref: lost.Ref, Same: bytes.Equal(lost.Request, hash),
+		Age: lost.Age + time.Duration(c.now()-j.claimedAt),
+	})
+	class := llm.Class("")
+	if out.err != nil {
+		class = failure(out.err).Class
+	}
+	word := "found"
+	switch {
+	case errors.Is(out.err, llm.ErrNoTrace):
+		word = "no_trace"
+		out.final = stop
+	case class == llm.NotSent, class == llm.Ambiguous, class == llm.Cancelled:
+		word = "unknown"
+	default:
+		out.recovered = lost.Version
+	}
+	c.metrics.recoveries.WithLabelValues(word).Inc()
+	c.log.Info("looked for the answer of a lost call", "task", j.work.TaskID, "attempt", lost.Attempt, "found", word, "failure", out.err)
+	return out, word != "no_trace" || stop
+}
+
+// op names an attempt at the provider.
+func op(task uuid.UUID, version int64) string { return fmt.Sprintf("fp-%s-%d", task, version) }
+
+// requestHash digests what a request asks, so that it is known later whether another one asks the same.
+func requestHash(r *llm.Request) []byte {
+	h := sha256.New()
+	var size [8]byte
+	field := func(s string) {
+		binary.BigEndian.PutUint64(size[:], uint64(len(s)))
+		h.Write(size[:])
+		h.Write([]byte(s))
+	}
+	field(r.Model)
+	field(r.System)
+	for _, m := range r.History {
+		field(string(m.Role))
+		field(m.Text)
+	}
+	field("message")
+	field(r.Content)
+	number := func(n uint64) {
+		binary.BigEndian.PutUint64(size[:], n)
+		h.Write(size[:])
+	}
+	if r.Temperature != nil {
+		field("temperature")
+		number(math.Float64bits(*r.Temperature))
+	}
+	if r.MaxOutputTokens != nil {
+		field("max_output_tokens")
+		number(uint64(*r.MaxOutputTokens))
+	}
+	return h.Sum(nil)
+}
