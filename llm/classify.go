@@ -13,17 +13,21 @@ import (
 var statusClass = []struct {
 	from, to int
 	class    Class
+	config   bool // Failure.Config
 }{
-	{300, 399, Permanent}, // a redirect is not followed: it would put a second request on the wire
-	{402, 402, Quota},
-	{408, 408, Ambiguous}, // the server or a proxy gave up; the model may be running
-	{409, 409, Ambiguous},
-	{429, 429, RateLimited},
-	{499, 499, Ambiguous}, // a proxy's word for "the client went away"
-	{400, 499, Permanent},
-	{503, 503, Ambiguous}, // Overloaded when the provider itself says so
-	{529, 529, Overloaded},
-	{500, 599, Ambiguous},
+	{300, 399, Permanent, true}, // a redirect is not followed: it would put a second request on the wire
+	{401, 401, Permanent, true},
+	{402, 402, Quota, false},
+	{403, 405, Permanent, true},
+	{407, 407, Permanent, true},
+	{408, 408, Ambiguous, false}, // the server or a proxy gave up; the model may be running
+	{409, 409, Ambiguous, false},
+	{429, 429, RateLimited, false},
+	{499, 499, Ambiguous, false}, // a proxy's word for "the client went away"
+	{400, 499, Permanent, false},
+	{503, 503, Ambiguous, false}, // Overloaded when the provider itself says so
+	{529, 529, Overloaded, false},
+	{500, 599, Ambiguous, false},
 }
 
 // quotaCodes are the error types and codes that mean money, not pace.
@@ -47,22 +51,27 @@ func Refused(resp Response, wire Wire, hide ...string) *Failure {
 	}
 	for _, row := range statusClass {
 		if resp.Status >= row.from && resp.Status <= row.to {
-			f.Class = row.class
+			f.Class, f.Config = row.class, row.config
 			break
 		}
 	}
 	switch {
 	case quota(resp.Status, said):
-		f.Class = Quota
+		f.Class, f.Config = Quota, false
 	case resp.Status == http.StatusServiceUnavailable && said.Spoken:
 		f.Class = Overloaded
 	}
 	if f.Class != Permanent {
 		f.RetryAfter = RetryAfter(resp.Header, time.Now())
 	}
-	// The provider knows that a refusal will stay one. Its "true" is not asked: it cannot make money safe.
-	if (f.Class == RateLimited || f.Class == Overloaded) && resp.Header.Get("X-Should-Retry") == "false" {
-		f.Class = Permanent
+	// The provider knows that a failure will stay one. Its "true" is not asked: it cannot make money safe.
+	if resp.Header.Get("X-Should-Retry") == "false" {
+		switch f.Class {
+		case RateLimited, Overloaded:
+			f.Class = Permanent
+		case Ambiguous: // what it cost is as unknown as ever
+			f.Final = true
+		}
 	}
 	f.Message = refusal(resp.Status, said, hide)
 	return f

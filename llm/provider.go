@@ -59,7 +59,8 @@ type Answer struct {
 
 // Report is what an attempt did at the provider, answered or failed. It goes into the ledger.
 type Report struct {
-	WireRequests int    // requests written to a connection, as counted by the transport
+	WireRequests int    // requests for an answer that were written to a connection, as counted by the transport
+	Lookups      int    // further requests that only asked about such a one, or cancelled it; they generate nothing
 	RequestID    string // the provider's, when it gave one
 	Model        string // as the provider reported it, or empty
 	Usage        *Usage // nil: nothing was reported, the cost is unknown
@@ -73,6 +74,9 @@ type Usage struct {
 	CacheWriteTokens  int64 // written to it
 	OutputTokens      int64 // everything the model produced, reasoning included
 	ReasoningTokens   int64 // the part of OutputTokens that nobody sees; it costs what output costs
+
+	// Tier is the service tier the call was billed at, in the provider's word. It decides the price: see Prices.Cost.
+	Tier string
 }
 
 // Input is all input, cached or not.
@@ -94,6 +98,10 @@ type Failure struct {
 	Status     int           // HTTP status, 0 when there was none
 	RetryAfter time.Duration // the provider's word, 0 when it gave none
 	Err        error         // the cause, for errors.Is
+	// Config: it is our key, address, permission or model that is refused, as it will be for other requests.
+	Config bool
+	// Final: the provider says that asking again is of no use, whatever the class says.
+	Final bool
 	Report
 }
 
