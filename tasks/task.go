@@ -31,6 +31,8 @@ type Task struct {
 	Document    Document
 	OnAmbiguous OnAmbiguous
 	Metadata    map[string]string
+	// PromptTemplate and PromptTemplateVersion are what the task was accepted with; empty without one.
+	PromptTemplate, PromptTemplateVersion string
 
 	Reply   *Reply   // the saved response, once completed
 	Failure *Failure // the last failure, of a failed task or of the attempt before

@@ -60,6 +60,9 @@ func (d *devCommand) startParts(ctx context.Context) (node.Config, error) {
 	if config.Prices, err = d.llm.prices(); err != nil {
 		return config, err
 	}
+	if config.Templates, err = promptTemplates(d.node.promptTemplates); err != nil {
+		return config, err
+	}
 	if config.Kafka, err = d.kafka.read(d.a); err != nil {
 		return config, err
 	}

@@ -54,6 +54,11 @@ A second signal stops at once. The admin listener answers /readyz, /healthz, /me
 		}
 		config.PostgresURL = postgres.url
 		for _, role := range config.Roles {
+			if role == node.API {
+				if config.Templates, err = promptTemplates(settings.promptTemplates); err != nil {
+					return err
+				}
+			}
 			if role == node.Worker {
 				if config.Provider, err = llm.open(a); err != nil {
 					return err

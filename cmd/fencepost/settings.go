@@ -209,6 +209,7 @@ type nodeSettings struct {
 	stop                  time.Duration
 	maxAttempts           int
 	deadline, retention   time.Duration
+	promptTemplates       string
 }
 
 func (n *nodeSettings) flags(f *pflag.FlagSet) {
@@ -231,6 +232,7 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.IntVar(&n.maxAttempts, "max-attempts", 5, "provider calls for a task, unless the message says otherwise")
 	f.DurationVar(&n.deadline, "deadline", time.Hour, "age at which a task is given up, unless the message says otherwise")
 	f.DurationVar(&n.retention, "retention", 24*time.Hour, "how long idempotency keys are remembered")
+	f.StringVar(&n.promptTemplates, "prompt-templates", "", "YAML `file` of the prompt templates that messages may name; read by the API")
 }
 
 func (n *nodeSettings) check() error {

@@ -24,6 +24,11 @@ type Config struct {
 	Defaults Defaults
 	Limits   Limits
 
+	// Templates are what prompt_template may name. When nil, any name is taken and is nothing but a word in the fingerprint.
+	Templates *Templates
+	// Bindings knows a repeat across a change of the templates; without it, such a repeat is answered as a new request.
+	Bindings Bindings
+
 	// GroupDelay is how long a batch waits for company while another is being committed; 1 ms when 0. A request that
 	// finds nothing in flight waits for nothing.
 	GroupDelay time.Duration

@@ -22,7 +22,10 @@
 //     what was not had yet is had by asking again.
 //   - An unknown query parameter is refused, because a misspelt filter would otherwise answer with everything.
 //   - The fingerprint is taken of what the caller sent, before the server's default model is filled in: a new default must
-//     not turn a repeat into a 422.
+//     not turn a repeat into a 422. The version of a prompt template is in it; a message that left it open is compared by
+//     the version that its first submission was accepted with (repeat.go).
+//   - A template is applied when a message is accepted. Its text stands before the caller's system text, and is not in the
+//     fingerprint: the name and the version are.
 //   - Cancelling says in "changed" whether it changed anything.
 //
 // # Who owns what

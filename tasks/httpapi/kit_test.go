@@ -43,6 +43,7 @@ type api struct {
 type keysAndTasks interface {
 	tasks.Store
 	KeyStore
+	Bindings
 	CreateKey(ctx context.Context, workspace, name string, hash [32]byte) (tasks.Key, error)
 }
 
@@ -54,7 +55,7 @@ func newAPI(t testing.TB, change func(*Config)) *api {
 // newAPIOn runs a server on the store, with a key of each workspace.
 func newAPIOn(t testing.TB, store keysAndTasks, change func(*Config)) *api {
 	t.Helper()
-	c := Config{Store: store, Keys: store, Defaults: Defaults{Model: "m-default"}, Logger: slog.New(slog.DiscardHandler)}
+	c := Config{Store: store, Keys: store, Bindings: store, Defaults: Defaults{Model: "m-default"}, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&c)
 	}

@@ -13,16 +13,18 @@ import (
 
 // Server is the submission API. Make it with New, serve Handler, and keep Run running beside it.
 type Server struct {
-	store    tasks.Store
-	defaults Defaults
-	limits   Limits
-	keys     *keyCache
-	batcher  *batcher
-	hub      *hub
-	metrics  *metrics
-	errors   errorLog
-	handler  http.Handler
-	bytes    atomic.Int64 // of request bodies in hand
+	store     tasks.Store
+	bindings  Bindings
+	defaults  Defaults
+	limits    Limits
+	templates *Templates
+	keys      *keyCache
+	batcher   *batcher
+	hub       *hub
+	metrics   *metrics
+	errors    errorLog
+	handler   http.Handler
+	bytes     atomic.Int64 // of request bodies in hand
 }
 
 // New makes a Server. It starts nothing.
@@ -32,7 +34,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		store: c.Store, defaults: c.Defaults, limits: c.Limits,
+		store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates,
 		keys:   newKeyCache(c.Keys, c.Limits),
 		hub:    newHub(c.Store, c.Limits.MaxWaiters, c.Logger),
 		errors: errorLog{log: c.Logger},

@@ -35,13 +35,22 @@ func (s *Server) postMessage(c *call) (int, error) {
 	if p != nil {
 		return 0, p
 	}
-	submission, p := s.submission(c, key, conversation, m)
+	asked := s.asked(c, key, conversation, m)
+	submission, p := s.submission(asked)
 	if p != nil {
+		if result, ok := s.repeats(c, asked); ok {
+			return s.answer(c, submission, result)
+		}
 		return 0, p
 	}
 	result, err := s.batcher.submit(submission)
 	if err == nil {
 		err = result.Err
+	}
+	if errors.Is(err, tasks.ErrKeyReused) {
+		if bound, ok := s.repeats(c, asked); ok {
+			result, err = bound, nil
+		}
 	}
 	if err != nil {
 		return 0, submitProblem(result, err)
@@ -49,10 +58,10 @@ func (s *Server) postMessage(c *call) (int, error) {
 	return s.answer(c, submission, result)
 }
 
-// submission is m with what the server adds. Its ids are chosen here, once, so that every repeat towards the store is
-// recognised.
-func (s *Server) submission(c *call, key, conversation string, m *message) (tasks.Submission, *problem) {
-	submission := tasks.Submission{
+// asked is what the caller said, with what the server adds to all. Its ids are chosen here, once, so that every repeat
+// towards the store is recognised.
+func (s *Server) asked(c *call, key, conversation string, m *message) tasks.Submission {
+	asked := tasks.Submission{
 		Workspace: c.workspace, Operation: tasks.OperationMessage, Key: key,
 		TaskID: uuid.Must(uuid.NewV7()), MessageID: uuid.Must(uuid.NewV7()),
 		Conversation: conversation, Kind: tasks.KindReply,
@@ -65,23 +74,44 @@ func (s *Server) submission(c *call, key, conversation string, m *message) (task
 		TraceParent: traceParent(c.r.Header),
 	}
 	if m.Document != nil {
-		submission.Request.Document = *m.Document
+		asked.Request.Document = *m.Document
 	}
-	// Of what the caller sent: a server with another default model must still know the repeat.
+	if m.MaxAttempts != nil {
+		asked.MaxAttempts = *m.MaxAttempts
+	}
+	if m.DeadlineSeconds != nil {
+		asked.DeadlineAfter = time.Duration(*m.DeadlineSeconds) * time.Second
+	}
+	// A key that is forgotten before its task has ended would let a repeat pay twice.
+	asked.Retention = max(s.defaults.Retention, asked.DeadlineAfter)
+	return asked
+}
+
+// submission is what was asked with what was left open filled in: the template's version and text, the model.
+func (s *Server) submission(asked tasks.Submission) (tasks.Submission, *problem) {
+	submission := asked
+	r := &submission.Request
+	var template parsedTemplate
+	if s.templates != nil && r.PromptTemplate != "" {
+		var p *problem
+		if template, p = s.templates.find(r.PromptTemplate); p != nil {
+			return submission, p
+		}
+		r.PromptTemplate, r.PromptTemplateVersion = template.name, template.version
+	}
+	// Of the caller's system text and the template's version, not of the text that they make; and before the default model
+	// is filled in: a server with another default must still know the repeat.
 	submission.Fingerprint = submission.ComputeFingerprint()
-	if submission.Request.Model == "" {
-		if submission.Request.Model = s.defaults.Model; submission.Request.Model == "" {
+	if template.name != "" {
+		if p := template.apply(r); p != nil {
+			return submission, p
+		}
+	}
+	if r.Model == "" {
+		if r.Model = s.defaults.Model; r.Model == "" {
 			return submission, invalidField("model", "is missing, and this server has no default")
 		}
 	}
-	if m.MaxAttempts != nil {
-		submission.MaxAttempts = *m.MaxAttempts
-	}
-	if m.DeadlineSeconds != nil {
-		submission.DeadlineAfter = time.Duration(*m.DeadlineSeconds) * time.Second
-	}
-	// A key that is forgotten before its task has ended would let a repeat pay twice.
-	submission.Retention = max(s.defaults.Retention, submission.DeadlineAfter)
 	return submission, nil
 }
 
@@ -141,6 +171,7 @@ func freshTask(s tasks.Submission, result tasks.Submitted) tasks.Task {
 		AcceptedAt: result.AcceptedAt, AvailableAt: result.AcceptedAt, Deadline: result.Deadline,
 		Budget: tasks.Budget{MaxAttempts: s.MaxAttempts, MaxInterruptions: s.MaxInterruptions},
 		Model:  s.Request.Model, Document: s.Request.Document, OnAmbiguous: s.OnAmbiguous, Metadata: s.Metadata,
+		PromptTemplate: s.Request.PromptTemplate, PromptTemplateVersion: s.Request.PromptTemplateVersion,
 		Cost: tasks.Cost{PicoUSD: new(int64)},
 	}
 }

@@ -64,19 +64,30 @@ type taskView struct {
 	AssignmentVersion int64             `json:"assignment_version"`
 	Model             string            `json:"model"`
 	Document          tasks.Document    `json:"document,omitzero"`
+	PromptTemplate    string            `json:"prompt_template,omitempty"`
+	TemplateVersion   string            `json:"prompt_template_version,omitempty"`
+	History           historyView       `json:"history,omitzero"`
 	Reply             *replyView        `json:"reply"`
 	Error             *errorView        `json:"error"`
 	Cost              costView          `json:"cost"`
 	Metadata          map[string]string `json:"metadata"`
 }
 
+// historyView is how much of the conversation was sent along with the message, and how much was left out.
+type historyView struct {
+	Turns   int `json:"turns"`
+	Dropped int `json:"dropped"`
+}
+
 type replyView struct {
-	ID           uuid.UUID `json:"id"`
-	Text         string    `json:"text"`
-	Model        string    `json:"model"`
-	FinishReason string    `json:"finish_reason"`
-	SavedAt      instant   `json:"saved_at"`
-	Attempt      int       `json:"attempt"`
+	ID              uuid.UUID `json:"id"`
+	Text            string    `json:"text"`
+	Model           string    `json:"model"`
+	FinishReason    string    `json:"finish_reason"`
+	SavedAt         instant   `json:"saved_at"`
+	Attempt         int       `json:"attempt"`
+	PromptTemplate  string    `json:"prompt_template,omitempty"`
+	TemplateVersion string    `json:"prompt_template_version,omitempty"`
 }
 
 type errorView struct {
@@ -100,6 +111,8 @@ func viewTask(t tasks.Task) taskView {
 		AcceptedAt: instant(t.AcceptedAt), FinishedAt: instant(t.FinishedAt), Deadline: instant(t.Deadline),
 		Attempts: t.Attempts, MaxAttempts: t.MaxAttempts, Interruptions: t.Interruptions, AssignmentVersion: t.Version,
 		Model: t.Model, Document: t.Document, Metadata: t.Metadata,
+		PromptTemplate: t.PromptTemplate, TemplateVersion: t.PromptTemplateVersion,
+		History: historyView{Turns: t.HistoryTurns, Dropped: t.HistoryDropped},
 		Cost: costView{Currency: "USD", Amount: money{t.Cost.PicoUSD}, InputTokens: t.Cost.InputTokens,
 			OutputTokens: t.Cost.OutputTokens, UnknownAttempts: t.Cost.UnknownAttempts},
 	}
@@ -111,7 +124,8 @@ func viewTask(t tasks.Task) taskView {
 	}
 	if r := t.Reply; r != nil {
 		v.Reply = &replyView{ID: r.ID, Text: r.Text, Model: r.Model, FinishReason: r.FinishReason,
-			SavedAt: instant(r.SavedAt), Attempt: r.Attempt}
+			SavedAt: instant(r.SavedAt), Attempt: r.Attempt,
+			PromptTemplate: t.PromptTemplate, TemplateVersion: t.PromptTemplateVersion}
 	}
 	// A completed task keeps what an earlier attempt failed of; its error is none all the same.
 	if f := t.Failure; f != nil && t.Status != tasks.StatusCompleted {
@@ -166,6 +180,8 @@ type attemptView struct {
 	ReasoningTokens   *int64               `json:"reasoning_tokens,omitempty"`
 	Amount            money                `json:"amount"`
 	PriceVersion      string               `json:"price_version,omitempty"`
+	RecoveredFrom     int                  `json:"recovered_from,omitempty"` // the attempt that had made the answer
+	History           historyView          `json:"history,omitzero"`
 }
 
 type attemptsView struct {
@@ -174,6 +190,10 @@ type attemptsView struct {
 
 func viewAttempts(attempts []tasks.Attempt) attemptsView {
 	v := attemptsView{Attempts: make([]attemptView, len(attempts))}
+	number := make(map[int64]int, len(attempts)) // by version
+	for _, a := range attempts {
+		number[a.Version] = a.Number
+	}
 	for i, a := range attempts {
 		v.Attempts[i] = attemptView{
 			Attempt: a.Number, AssignmentVersion: a.Version, Worker: a.Worker, Provider: a.Provider, Model: a.Model,
@@ -181,6 +201,7 @@ func viewAttempts(attempts []tasks.Attempt) attemptsView {
 			WireRequests: a.WireRequests, ProviderRequestID: a.ProviderRequestID,
 			InputTokens: a.InputTokens, OutputTokens: a.OutputTokens, Amount: money{a.PicoUSD},
 			CachedInputTokens: a.CachedInputTokens, ReasoningTokens: a.ReasoningTokens, PriceVersion: a.PriceVersion,
+			RecoveredFrom: number[a.Recovered], History: historyView{Turns: a.HistoryTurns, Dropped: a.HistoryDropped},
 		}
 	}
 	return v

@@ -67,6 +67,7 @@ func (s *Store) submit(item tasks.Submission, now time.Time) tasks.Submitted {
 	}
 	r.request.Content = m.Content
 	r.Model, r.Document = r.request.Model, r.request.Document
+	r.PromptTemplate, r.PromptTemplateVersion = r.request.PromptTemplate, r.request.PromptTemplateVersion
 	for name, value := range item.Metadata {
 		r.Metadata[tasks.Clean(name)] = tasks.Clean(value)
 	}

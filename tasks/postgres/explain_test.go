@@ -39,6 +39,7 @@ var explained = map[string]string{
 		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}'`,
 	"messagesSQL":         `ARRAY[i(5), i(6)], ARRAY[w(5), w(6)], '{c5,c6}'`,
 	"boundSQL":            `'{w5,w2}', '{message,message}', '{"key 5","key new"}'`,
+	"bindingSQL":          `'w5', 'message', 'key 5'`,
 	"expireSQL":           `'{w5,w2}', '{message,message}', '{"key 5","key new"}'`,
 	"taskSQL":             `w(500000), i(500000)`,
 	"allPageSQL":          `i(900000), 100, '', ''`,

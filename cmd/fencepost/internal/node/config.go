@@ -61,6 +61,8 @@ type Config struct {
 	OffsetsInPostgres bool
 	// Defaults are the API's for submissions.
 	Defaults httpapi.Defaults
+	// Templates are what messages may name; nil: any name, which then is nothing but a word.
+	Templates *httpapi.Templates
 
 	// StartTimeout bounds the wait for Postgres and Kafka, each.
 	StartTimeout time.Duration
