@@ -29,6 +29,9 @@ type EndpointConfig struct {
 	// Stream asks for the answer as it is made, so that a call that stands still is told from one that works; see the
 	// limits in HTTP.
 	Stream bool
+
+	Recovery   RecoveryConfig
+	Recoveries []Recovery // the ways that the adapter has
 }
 
 // Endpoint is what adapters that post JSON to one address have in common. It is safe for concurrent use, and never shows
@@ -38,8 +41,11 @@ type Endpoint struct {
 	Key Secret
 	// Stream is EndpointConfig.Stream.
 	Stream bool
+	// Recovery is EndpointConfig.Recovery with its defaults.
+	Recovery RecoveryConfig
 
 	name    string
+	base    string
 	url     string
 	timeout time.Duration
 	client  *Client
@@ -65,12 +71,20 @@ func NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	case strings.ContainsFunc(cfg.APIKey, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, fmt.Errorf("%s: the API key holds a space, a line end or another character that no key has", cfg.Adapter)
 	}
+	if err := cfg.Recovery.Check(cfg.Recoveries...); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Adapter, err)
+	}
 	if cfg.Name == "" {
 		cfg.Name = cfg.Adapter
 	}
-	return &Endpoint{Key: Secret(cfg.APIKey), Stream: cfg.Stream, name: cfg.Name, url: base + cfg.Path,
+	recovery := cfg.Recovery.WithDefaults()
+	cfg.HTTP.AllowIdempotencyKey = cfg.HTTP.AllowIdempotencyKey || recovery.Kind == RecoverKey
+	return &Endpoint{Key: Secret(cfg.APIKey), Stream: cfg.Stream, Recovery: recovery, name: cfg.Name, base: base, url: base + cfg.Path,
 		timeout: cfg.Timeout, client: NewClient(cfg.HTTP)}, nil
 }
+
+// Recovers reports whether a way to recover was declared.
+func (e *Endpoint) Recovers() bool { return e.Recovery.Kind != RecoverNone }
 
 // Name returns the provider's word in the ledger.
 func (e *Endpoint) Name() string { return e.name }
@@ -89,17 +103,26 @@ func (e *Endpoint) GoString() string { return e.String() }
 
 // Hide lists what no message may repeat: the key and the prompt.
 func (e *Endpoint) Hide(req Request) []string {
-	return []string{string(e.Key), req.Content, req.System}
+	hide := []string{string(e.Key), req.Content, req.System}
+	for _, m := range req.History {
+		hide = append(hide, m.Text)
+	}
+	return hide
+}
+
+// Within gives a call the time it may take altogether. Post does so, too; it is for calls that go on behind it.
+func (e *Endpoint) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if e.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, e.timeout, ErrTimeout)
 }
 
 // Post sends one request. A streamed answer goes to take, event by event; Response.Streamed says so, and what it came to
 // is then the adapter's to judge, together with the failure. Any other failure ends the call.
 func (e *Endpoint) Post(ctx context.Context, req Request, body []byte, header http.Header, take func(Event) (more bool)) (Response, Wire, *Failure) {
-	if e.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, e.timeout, ErrTimeout)
-		defer cancel()
-	}
+	ctx, cancel := e.Within(ctx)
+	defer cancel()
 	// The client has its own context, and GetBody would let a layer below send the body twice.
 	out, err := http.NewRequest(http.MethodPost, e.url, bytes.NewReader(body))
 	if err != nil {

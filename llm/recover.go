@@ -45,3 +45,10 @@ type Lost struct {
 
 // ErrNoTrace: a lost call could not be found. It may have run all the same.
 var ErrNoTrace = errors.New("no trace of the earlier call was found")
+
+// ErrInProgress: the earlier call is still being made. Nothing was begun again, and it may be asked for later.
+var ErrInProgress = errors.New("the earlier call is still being made")
+
+// ErrHandedOn is put into the cause of a context whose call another process takes up: what runs at the provider is then
+// left running, to be found there. A context that ends for any other reason has it cancelled.
+var ErrHandedOn = errors.New("the call is handed on")

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -11,11 +12,11 @@ var streamClass = map[string]Class{
 	"529": Overloaded, "overloaded_error": Overloaded, "slow_down": Overloaded,
 }
 
-// RefusedInStream classifies an error that came as an event behind a 2xx status. output says whether any part of the
-// answer had come before it: then it has been paid for, whatever the error is.
+// RefusedInStream classifies an error that came behind a 2xx status, as an event or as the body. output says whether any
+// part of the answer had come before it: then it has been paid for, whatever the error is.
 func RefusedInStream(event []byte, status int, output bool, report Report, hide ...string) *Failure {
 	said := DecodeError(event)
-	f := &Failure{Class: Ambiguous, Status: status, Report: report, Message: "an error in the stream"}
+	f := &Failure{Class: Ambiguous, Status: status, Report: report, Message: fmt.Sprintf("status %d with an error", status)}
 	if !output {
 		for _, word := range [...]string{said.Code, said.Type} {
 			if c, ok := streamClass[word]; ok {

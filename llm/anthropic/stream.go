@@ -37,6 +37,7 @@ type assembly struct {
 	ended     bool
 	unfit     string // why no answer can come of it
 	failed    []byte // an error event
+	told      func(piece string)
 }
 
 // take reads one event. It wants no more after the terminal marker, or when no answer can come of the stream.
@@ -94,6 +95,9 @@ func (a *assembly) add(text string) {
 	}
 	a.output = a.output || text != ""
 	a.text.WriteString(text)
+	if text != "" && a.unfit == "" && a.told != nil {
+		a.told(llm.CleanText(text))
+	}
 }
 
 // answer judges what came of the stream. err is the failure of the wire, if any.

@@ -24,15 +24,38 @@ type message struct {
 }
 
 func encode(req llm.Request, stream bool) ([]byte, error) {
+	turns, err := turns(req)
+	if err != nil {
+		return nil, err
+	}
 	out := messagesRequest{
 		Model: req.Model, MaxTokens: defaultMaxTokens, System: llm.CleanText(req.System), Temperature: req.Temperature, Stream: stream,
-		Messages: []message{{"user", llm.CleanText(req.Content)}},
+		Messages: turns,
 	}
 	if req.MaxOutputTokens != nil {
 		out.MaxTokens = *req.MaxOutputTokens
 	}
 	return json.Marshal(out)
 }
+
+// turns are what was said before and the message to answer. The endpoint wants the first to be the user's, and each to say
+// something; it joins neighbours of one role itself.
+func turns(req llm.Request) ([]message, error) {
+	out := make([]message, 0, len(req.History)+1)
+	for _, m := range req.History {
+		if m.Role != llm.RoleUser && m.Role != llm.RoleAssistant {
+			return nil, errRole
+		}
+		text := llm.CleanText(m.Text)
+		if strings.TrimSpace(text) == "" || m.Role == llm.RoleAssistant && len(out) == 0 {
+			continue
+		}
+		out = append(out, message{string(m.Role), text})
+	}
+	return append(out, message{string(llm.RoleUser), llm.CleanText(req.Content)}), nil
+}
+
+var errRole = errors.New("anthropic: a message of the history is neither the user's nor the assistant's")
 
 // messagesAnswer reads what must be right strictly, and what is only reported (id, model, usage) as raw text.
 type messagesAnswer struct {

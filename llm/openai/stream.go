@@ -13,8 +13,9 @@ type chunk struct {
 	Error   json.RawMessage `json:"error"`
 	Model   json.RawMessage `json:"model"`
 	Choices []struct {
-		Index        int     `json:"index"`
-		FinishReason *string `json:"finish_reason"`
+		Index        int             `json:"index"`
+		FinishReason *string         `json:"finish_reason"`
+		Error        json.RawMessage `json:"error"`
 		Delta        *struct {
 			Content *string `json:"content"`
 			Refusal *string `json:"refusal"`
@@ -31,6 +32,7 @@ type assembly struct {
 	usage     *llm.Usage
 	unfit     string // why no answer can come of it
 	failed    []byte // an error event
+	told      func(piece string)
 }
 
 // take reads one event. It wants no more after the terminal marker, or when no answer can come of the stream.
@@ -40,7 +42,7 @@ func (a *assembly) take(e llm.Event) (more bool) {
 	}
 	var c *chunk
 	err := json.Unmarshal(e.Data, &c)
-	if c != nil && len(c.Error) > 0 && string(c.Error) != "null" || e.Type == "error" {
+	if c != nil && said(c.Error) || e.Type == "error" {
 		a.failed = append([]byte{}, e.Data...)
 		return false
 	}
@@ -61,12 +63,16 @@ func (a *assembly) take(e llm.Event) (more bool) {
 		if choice.Index != 0 {
 			continue
 		}
+		if said(choice.Error) {
+			a.failed = wrapped(choice.Error)
+			return false
+		}
 		if d := choice.Delta; d != nil {
 			if a.finish != "" && deref(d.Content) != "" {
 				a.unfit = "the stream goes on behind its finish reason"
 				return false
 			}
-			a.text.WriteString(deref(d.Content))
+			a.add(deref(d.Content))
 			a.refused = a.refused || deref(d.Refusal) != ""
 		}
 		if choice.FinishReason != nil {
@@ -74,6 +80,16 @@ func (a *assembly) take(e llm.Event) (more bool) {
 		}
 	}
 	return true
+}
+
+func (a *assembly) add(piece string) {
+	if piece == "" {
+		return
+	}
+	a.text.WriteString(piece)
+	if a.told != nil {
+		a.told(llm.CleanText(piece))
+	}
 }
 
 // answer judges what came of the stream. err is the failure of the wire, if any.

@@ -2,8 +2,7 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
-	"strconv"
+	"errors"
 
 	"github.com/fencepost/fencepost/llm"
 )
@@ -16,6 +15,9 @@ type chatRequest struct {
 	MaxTokens           *int          `json:"max_tokens,omitempty"`
 	Stream              bool          `json:"stream,omitempty"`
 	StreamOptions       *streamOpts   `json:"stream_options,omitempty"`
+
+	Store    bool              `json:"store,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 type streamOpts struct {
@@ -27,22 +29,55 @@ type chatMessage struct {
 	Content string `json:"content"`
 }
 
-func encode(req llm.Request, legacy, stream bool) ([]byte, error) {
-	out := chatRequest{Model: req.Model, Temperature: req.Temperature, Messages: make([]chatMessage, 0, 2)}
-	if req.System != "" {
-		out.Messages = append(out.Messages, chatMessage{"system", llm.CleanText(req.System)})
+// chat is how a server wants its requests.
+type chat struct {
+	legacy  bool // a limit is max_tokens
+	noUsage bool // stream_options are not known
+	stored  bool
+}
+
+func (c chat) encode(req llm.Request, stream bool) ([]byte, error) {
+	turns, err := turns(req)
+	if err != nil {
+		return nil, err
 	}
-	out.Messages = append(out.Messages, chatMessage{"user", llm.CleanText(req.Content)})
-	if legacy {
+	out := chatRequest{Model: req.Model, Temperature: req.Temperature, Messages: turns}
+	if req.System != "" {
+		out.Messages = append([]chatMessage{{"system", llm.CleanText(req.System)}}, out.Messages...)
+	}
+	if c.legacy {
 		out.MaxTokens = req.MaxOutputTokens
 	} else {
 		out.MaxCompletionTokens = req.MaxOutputTokens
 	}
 	if stream {
-		out.Stream, out.StreamOptions = true, &streamOpts{IncludeUsage: true}
+		out.Stream = true
+		if !c.noUsage {
+			out.StreamOptions = &streamOpts{IncludeUsage: true}
+		}
+	}
+	if c.stored {
+		out.Store, out.Metadata = true, map[string]string{opKey: req.Op}
 	}
 	return json.Marshal(out)
 }
+
+// turns are what was said before and the message to answer. A message that says nothing is left out: some servers refuse
+// the whole for it.
+func turns(req llm.Request) ([]chatMessage, error) {
+	out := make([]chatMessage, 0, len(req.History)+2)
+	for _, m := range req.History {
+		if m.Role != llm.RoleUser && m.Role != llm.RoleAssistant {
+			return nil, errRole
+		}
+		if text := llm.CleanText(m.Text); text != "" {
+			out = append(out, chatMessage{string(m.Role), text})
+		}
+	}
+	return append(out, chatMessage{string(llm.RoleUser), llm.CleanText(req.Content)}), nil
+}
+
+var errRole = errors.New("openai: a message of the history is neither the user's nor the assistant's")
 
 // chatAnswer reads what must be right strictly, and what is only reported (id, model, usage) as raw text: a server that
 // gets a report wrong has still answered.
@@ -51,7 +86,8 @@ type chatAnswer struct {
 	Error   json.RawMessage `json:"error"`
 	Model   json.RawMessage `json:"model"`
 	Choices []struct {
-		FinishReason *string `json:"finish_reason"`
+		Error        json.RawMessage `json:"error"`
+		FinishReason *string         `json:"finish_reason"`
 		Message      *struct {
 			Content   *string         `json:"content"`
 			Refusal   *string         `json:"refusal"`
@@ -76,7 +112,7 @@ func decodeAnswer(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer,
 	if err := json.Unmarshal(resp.Body, &body); err != nil {
 		// The error of a wrong type still leaves the rest decoded: an error member says more than it.
 		if said := llm.DecodeError(resp.Body); said.Spoken {
-			return unfit("status "+strconv.Itoa(resp.Status)+" with an error: "+llm.Extract(said.Message, hide...), nil)
+			return llm.Answer{}, llm.RefusedInStream(resp.Body, resp.Status, false, report, hide...)
 		}
 		return unfit("the answer is not a chat completion", errNotCompletion)
 	}
@@ -87,9 +123,13 @@ func decodeAnswer(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer,
 	if report.RequestID == "" {
 		report.RequestID = reported(body.ID)
 	}
-	if len(body.Error) > 0 && string(body.Error) != "null" {
-		said := llm.DecodeError(resp.Body)
-		return unfit("status "+strconv.Itoa(resp.Status)+" with an error: "+llm.Extract(said.Message, hide...), nil)
+	output := len(body.Choices) > 0 || report.Usage != nil && report.Usage.OutputTokens > 0
+	if said(body.Error) {
+		return llm.Answer{}, llm.RefusedInStream(resp.Body, resp.Status, output, report, hide...)
+	}
+	if output && len(body.Choices) > 0 && said(body.Choices[0].Error) {
+		begun := body.Choices[0].Message != nil && deref(body.Choices[0].Message.Content) != ""
+		return llm.Answer{}, llm.RefusedInStream(wrapped(body.Choices[0].Error), resp.Status, begun, report, hide...)
 	}
 	if len(body.Choices) == 0 || body.Choices[0].Message == nil {
 		return unfit("the answer has no message", errNotCompletion)
@@ -102,59 +142,14 @@ func decodeAnswer(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer,
 	return llm.Finish(reason, text, report)
 }
 
-var errNotCompletion = fmt.Errorf("openai: not a chat completion")
+var errNotCompletion = errors.New("openai: not a chat completion")
 
-// decodeUsage returns what was billed, nil when it is missing, incomplete, negative or not a number. Details that cannot
-// be read are left out: the two counts still stand, and price the call at the plain rates.
-func decodeUsage(body []byte) *llm.Usage {
-	var top struct {
-		Usage struct {
-			Prompt            *int64          `json:"prompt_tokens"`
-			Completion        *int64          `json:"completion_tokens"`
-			PromptDetails     json.RawMessage `json:"prompt_tokens_details"`
-			CompletionDetails json.RawMessage `json:"completion_tokens_details"`
-			Total             json.RawMessage `json:"total_tokens"`
-		} `json:"usage"`
-	}
-	if json.Unmarshal(body, &top) != nil {
-		return nil
-	}
-	in, out := top.Usage.Prompt, top.Usage.Completion
-	if in == nil || out == nil || *in < 0 || *out < 0 {
-		return nil
-	}
-	u := &llm.Usage{InputTokens: *in, OutputTokens: *out}
-	// Cached tokens are inside prompt_tokens here. A server that reports more of them than prompt tokens is not believed
-	// beyond those: the kinds must add up to what it billed.
-	u.CachedInputTokens = min(detail(top.Usage.PromptDetails, "cached_tokens"), u.InputTokens)
-	u.InputTokens -= u.CachedInputTokens
-	u.CacheWriteTokens = min(detail(top.Usage.PromptDetails, "cache_write_tokens"), u.InputTokens)
-	u.InputTokens -= u.CacheWriteTokens
-	reasoning := detail(top.Usage.CompletionDetails, "reasoning_tokens")
-	// Some servers count reasoning beside completion_tokens; the total tells.
-	if total := count(top.Usage.Total); reasoning > 0 && total > *in && total-*in-*out == reasoning {
-		u.OutputTokens += reasoning
-	}
-	u.ReasoningTokens = min(reasoning, u.OutputTokens)
-	return u
-}
+// said reports whether a member is there and is not null.
+func said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// detail is a count in an object of counts, 0 when it is not there.
-func detail(raw json.RawMessage, name string) int64 {
-	var counts map[string]json.RawMessage
-	if json.Unmarshal(raw, &counts) != nil {
-		return 0
-	}
-	return count(counts[name])
-}
-
-// count is a number of tokens, 0 when it is none.
-func count(raw json.RawMessage) int64 {
-	var n int64
-	if json.Unmarshal(raw, &n) != nil {
-		return 0
-	}
-	return max(n, 0)
+// wrapped makes an error member the whole of a body.
+func wrapped(member json.RawMessage) []byte {
+	return append(append([]byte(`{"error":`), member...), '}')
 }
 
 // reported returns a short text of the server's, empty when it is none.

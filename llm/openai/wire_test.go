@@ -118,11 +118,11 @@ func TestEncode(t *testing.T) {
 		false: `{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"c�"}],"temperature":0.5,"max_completion_tokens":9}`,
 		true:  `{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"c�"}],"temperature":0.5,"max_tokens":9}`,
 	} {
-		if got, err := encode(req, legacy, false); err != nil || string(got) != want {
+		if got, err := (chat{legacy: legacy}).encode(req, false); err != nil || string(got) != want {
 			t.Errorf("%s, %v", got, err)
 		}
 	}
-	if got, err := encode(llm.Request{Model: "m", Content: "c"}, false, false); err != nil || string(got) != `{"model":"m","messages":[{"role":"user","content":"c"}]}` {
+	if got, err := (chat{}).encode(llm.Request{Model: "m", Content: "c"}, false); err != nil || string(got) != `{"model":"m","messages":[{"role":"user","content":"c"}]}` {
 		t.Errorf("%s, %v", got, err)
 	}
 }
