@@ -32,6 +32,7 @@ func (s Submission) Check() error {
 	}
 	for _, text := range [...]struct{ field, text string }{
 		{"content", s.Request.Content}, {"system", s.Request.System}, {"prompt template", s.Request.PromptTemplate},
+		{"prompt template version", s.Request.PromptTemplateVersion},
 		{"model", s.Request.Model}, {"document id", s.Request.Document.ID}, {"document version", s.Request.Document.Version},
 		{"trace parent", s.TraceParent},
 	} {
@@ -60,6 +61,9 @@ func (s Submission) Check() error {
 
 // Check says, wrapping ErrInvalid, why a settlement cannot be stored.
 func (s Settlement) Check() error {
+	if r := s.Call.Recovered; r < 0 || r > 0 && r >= s.Version {
+		return fmt.Errorf("%w: version %d recovers the answer of version %d", ErrInvalid, s.Version, r)
+	}
 	switch s.Outcome {
 	case OutcomeComplete:
 		if s.Candidate.ReplyID == uuid.Nil {

@@ -271,6 +271,8 @@ type Attempt struct {
 	EndedAt      time.Time // zero while it runs, or when nothing was heard of it again
 	Outcome      AttemptOutcome
 	FailureClass string
+	// RecoveredAttempt is the number of the attempt whose answer this one has brought: see Call.Recovered. 0: none.
+	RecoveredAttempt int
 	Call
 }
 

@@ -125,8 +125,8 @@ func reusedTracker(c *Consumer, key partitionKey) *offsets.Tracker {
 		name: "refresh the attempts on redelivery", invariant: "I5",
 		edits: []edit{{
 			"tasks/memory/claim.go",
-			"r.Interruptions++",
-			"r.Interruptions++\n\t\tr.Attempts = 0",
+			"overrun = 1",
+			"overrun = 1\n\t\tr.Attempts = 0",
 		}},
 		test: simulation,
 	},

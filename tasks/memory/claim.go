@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencepost/fencepost/tasks"
@@ -34,12 +35,15 @@ func (s *Store) claim(by tasks.Claimer, item tasks.Ref, now time.Time) tasks.Cla
 	if r.Status.Terminal() {
 		return says(tasks.DecisionFinished, 0)
 	}
+	overrun := 0
 	if r.Status == tasks.StatusRunning {
 		if wait := r.LeaseUntil.Sub(now); wait > 0 {
 			return says(tasks.DecisionLeased, wait)
 		}
-		r.Interruptions++
+		overrun = 1
 	}
+	r.Interruptions += overrun
+	lost := r.lost()
 	switch {
 	case r.Interruptions > r.MaxInterruptions:
 		r.fail(tasks.ClassInterrupted, fmt.Sprintf("%d leases ran out", r.Interruptions), now)
@@ -53,6 +57,10 @@ func (s *Store) claim(by tasks.Claimer, item tasks.Ref, now time.Time) tasks.Cla
 	case r.AttemptsSpent():
 		r.fail(tasks.ClassAttempts, "every attempt was begun and none was heard of again", now)
 		return says(tasks.DecisionFinished, 0)
+	case lost != nil && r.OnAmbiguous == tasks.AmbiguousStop && !by.Recovers:
+		r.fail(tasks.ClassStopOnUnsure, fmt.Sprintf("attempt %d may have run at the provider, and the task says to stop then", lost.Number), now)
+		r.failure.Attempt = lost.Number
+		return says(tasks.DecisionFinished, 0)
 	}
 	if wait := r.AvailableAt.Sub(now); wait > by.ParkMax {
 		s.delayed[r.ID] = r.AvailableAt
@@ -60,13 +68,17 @@ func (s *Store) claim(by tasks.Claimer, item tasks.Ref, now time.Time) tasks.Cla
 	} else if wait > 0 {
 		return says(tasks.DecisionNotDue, wait)
 	}
+	if by.Hold > 0 {
+		r.Interruptions -= overrun
+		return says(tasks.DecisionNotDue, min(by.Hold, r.Deadline.Sub(now)))
+	}
 	r.Status, r.LeaseUntil, r.Worker = tasks.StatusRunning, now.Add(by.Lease), by.Worker
 	r.Version++
 	r.Attempts++
-	r.ledger = append(r.ledger, &tasks.Attempt{
+	r.ledger = append(r.ledger, &attempt{Attempt: tasks.Attempt{
 		Number: r.Attempts, Version: r.Version, Worker: by.Worker, Provider: by.Provider, StartedAt: now,
 		Outcome: tasks.AttemptUnknown, Call: tasks.Call{Model: r.request.Model},
-	})
+	}})
 	answer := says(tasks.DecisionClaimed, 0)
 	answer.Work = &tasks.Work{
 		Assignment:   tasks.Assignment{TaskID: r.ID, Workspace: r.Workspace, Version: r.Version},
@@ -75,7 +87,26 @@ func (s *Store) claim(by tasks.Claimer, item tasks.Ref, now time.Time) tasks.Cla
 		Request: clean(r.request), OnAmbiguous: r.OnAmbiguous,
 		Remaining: r.Deadline.Sub(now), Queued: now.Sub(r.AvailableAt),
 	}
+	if lost != nil {
+		answer.Work.Lost = &tasks.Lost{
+			Version: lost.Version, Attempt: lost.Number, Provider: lost.Provider, Ref: lost.ref,
+			Request: slices.Clone(lost.request), Age: now.Sub(lost.StartedAt),
+		}
+	}
 	return answer
+}
+
+// lost returns the latest attempt of a task that nobody holds whose fate is unknown, or nil.
+func (r *row) lost() *attempt {
+	for _, a := range slices.Backward(r.ledger) {
+		unheard := a.EndedAt.IsZero() || a.WireRequests > 0 &&
+			(a.FailureClass == tasks.ClassStopOnUnsure || a.FailureClass == "cancelled")
+		recovered := slices.ContainsFunc(r.ledger, func(later *attempt) bool { return later.Recovered == a.Version })
+		if unheard && a.InputTokens == nil && !recovered {
+			return a
+		}
+	}
+	return nil
 }
 
 // Renew implements tasks.Store.

@@ -78,9 +78,12 @@ func (s *Store) Attempts(ctx context.Context, workspace string, id uuid.UUID) ([
 		}
 		found = nil
 		for _, a := range r.ledger {
-			copied := *a
+			copied := a.Attempt
 			copied.InputTokens, copied.OutputTokens, copied.PicoUSD = clone(a.InputTokens), clone(a.OutputTokens), clone(a.PicoUSD)
 			copied.CachedInputTokens, copied.ReasoningTokens = clone(a.CachedInputTokens), clone(a.ReasoningTokens)
+			if from := r.attempt(a.Recovered); from != nil {
+				copied.RecoveredAttempt = from.Number
+			}
 			out = append(out, copied)
 		}
 	})

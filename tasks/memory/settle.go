@@ -95,7 +95,7 @@ func (s *Store) accept(r *row, item tasks.Settlement, now time.Time) tasks.Attem
 		r.reply = &tasks.Reply{
 			ID: item.Candidate.ReplyID, TaskID: r.ID, Text: tasks.Clean(item.Candidate.Text),
 			Model: tasks.Clean(item.Candidate.Model), FinishReason: tasks.Clean(item.Candidate.FinishReason),
-			Attempt: r.Attempts, SavedAt: now,
+			Attempt: r.Attempts, SavedAt: now, PromptTemplateVersion: r.request.PromptTemplateVersion,
 		}
 		m := s.messages[r.MessageID]
 		m.Replies = append(m.Replies, *r.reply)
@@ -112,32 +112,63 @@ func (s *Store) accept(r *row, item tasks.Settlement, now time.Time) tasks.Attem
 	case tasks.OutcomeRelease:
 		r.Status, r.LeaseUntil = tasks.StatusQueued, time.Time{}
 		r.Attempts--
-		r.ledger = slices.DeleteFunc(r.ledger, func(a *tasks.Attempt) bool { return a.Version == item.Version })
+		r.ledger = slices.DeleteFunc(r.ledger, func(a *attempt) bool { return a.Version == item.Version })
 	}
 	return tasks.AttemptFailed
 }
 
-// record writes the ledger, unless the attempt's row has ended or is gone.
+// record writes the ledger, unless the attempt's row has ended or is gone. What an earlier attempt is known by now to have
+// cost is written there.
 func (r *row) record(item tasks.Settlement, outcome tasks.AttemptOutcome, now time.Time) {
+	call := reported(item.Call)
+	if earlier := r.attempt(call.Recovered); earlier != nil && earlier.InputTokens == nil && item.Outcome != tasks.OutcomeRelease {
+		earlier.regain(call, now)
+	}
 	a := r.attempt(item.Version)
 	if a == nil || !a.EndedAt.IsZero() {
 		return
 	}
-	a.EndedAt, a.Outcome = now, outcome
+	a.EndedAt, a.Outcome, a.settled = now, outcome, true
 	if item.Outcome != tasks.OutcomeComplete {
 		a.FailureClass = tasks.Clean(item.Failure.Class)
 	}
-	asked := a.Model
-	a.Call = tasks.Call{
-		WireRequests: item.Call.WireRequests, ProviderRequestID: tasks.Clean(item.Call.ProviderRequestID),
-		Model: tasks.Clean(item.Call.Model), InputTokens: clone(item.Call.InputTokens),
-		OutputTokens: clone(item.Call.OutputTokens), PicoUSD: clone(item.Call.PicoUSD),
-		CachedInputTokens: clone(item.Call.CachedInputTokens), ReasoningTokens: clone(item.Call.ReasoningTokens),
-		PriceVersion: tasks.Clean(item.Call.PriceVersion),
+	if call.Model == "" {
+		call.Model = a.Model // as asked
 	}
-	if a.Model == "" {
-		a.Model = asked
+	if call.Recovered != 0 {
+		call.InputTokens, call.OutputTokens, call.PicoUSD = new(int64), new(int64), new(int64)
+		call.CachedInputTokens, call.ReasoningTokens = new(int64), new(int64)
+		call.ProviderRequestID, call.PriceVersion = "", ""
 	}
+	a.Call = call
+}
+
+// regain writes what a later attempt has found out. Without a usage it may still be told by the attempt itself.
+func (a *attempt) regain(call tasks.Call, now time.Time) {
+	if call.InputTokens != nil {
+		if a.Outcome == tasks.AttemptUnknown {
+			a.Outcome = tasks.AttemptNotAccepted
+		}
+		if a.EndedAt.IsZero() {
+			a.EndedAt = now
+		}
+	}
+	a.WireRequests = max(a.WireRequests, 1)
+	if a.ProviderRequestID == "" {
+		a.ProviderRequestID = call.ProviderRequestID
+	}
+	a.InputTokens, a.OutputTokens, a.PicoUSD = clone(call.InputTokens), clone(call.OutputTokens), clone(call.PicoUSD)
+	a.CachedInputTokens, a.ReasoningTokens = clone(call.CachedInputTokens), clone(call.ReasoningTokens)
+	a.PriceVersion = call.PriceVersion
+}
+
+// reported is a copy that shares nothing with c and is storable.
+func reported(c tasks.Call) tasks.Call {
+	c.WireRequests, c.HistoryTurns, c.HistoryDropped = max(0, c.WireRequests), max(0, c.HistoryTurns), max(0, c.HistoryDropped)
+	c.ProviderRequestID, c.Model, c.PriceVersion = tasks.Clean(c.ProviderRequestID), tasks.Clean(c.Model), tasks.Clean(c.PriceVersion)
+	c.InputTokens, c.OutputTokens, c.PicoUSD = clone(c.InputTokens), clone(c.OutputTokens), clone(c.PicoUSD)
+	c.CachedInputTokens, c.ReasoningTokens = clone(c.CachedInputTokens), clone(c.ReasoningTokens)
+	return c
 }
 
 // Cancel implements tasks.Store.

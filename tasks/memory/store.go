@@ -52,8 +52,16 @@ type row struct {
 	trace      string
 	failure    *tasks.Failure
 	reply      *tasks.Reply
-	ledger     []*tasks.Attempt // by version
-	recovered  time.Time        // when it was last handed off again
+	ledger     []*attempt // by version
+	recovered  time.Time  // when it was last handed off again
+}
+
+// attempt is a row of the ledger with what is not for readers.
+type attempt struct {
+	tasks.Attempt
+	ref     string // as noted
+	request []byte
+	settled bool // by its own assignment, and not only ended by one that recovered its answer
 }
 
 type key struct{ workspace, operation, key string }
@@ -153,7 +161,7 @@ func (r *row) failed(class, message string) {
 }
 
 // attempt returns the ledger's row of a version, or nil.
-func (r *row) attempt(version int64) *tasks.Attempt {
+func (r *row) attempt(version int64) *attempt {
 	for _, a := range slices.Backward(r.ledger) {
 		if a.Version == version {
 			return a

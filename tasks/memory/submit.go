@@ -89,6 +89,7 @@ func (s *Store) say(in conversation, id uuid.UUID, content string, now time.Time
 // clean returns a copy that shares nothing with r and is storable as text.
 func clean(r tasks.Request) tasks.Request {
 	r.Model, r.System, r.PromptTemplate = tasks.Clean(r.Model), tasks.Clean(r.System), tasks.Clean(r.PromptTemplate)
+	r.PromptTemplateVersion = tasks.Clean(r.PromptTemplateVersion)
 	r.Document.ID, r.Document.Version = tasks.Clean(r.Document.ID), tasks.Clean(r.Document.Version)
 	r.Temperature, r.MaxOutputTokens = clone(r.Temperature), clone(r.MaxOutputTokens)
 	return r
@@ -108,6 +109,11 @@ func (r *row) view() tasks.Task {
 	t.Metadata = maps.Clone(r.Metadata)
 	t.Reply, t.Failure = clone(r.reply), clone(r.failure)
 	t.Cost = r.cost()
+	for _, a := range r.ledger { // the latest that has ended by a settle
+		if a.settled {
+			t.HistoryTurns, t.HistoryDropped = a.HistoryTurns, a.HistoryDropped
+		}
+	}
 	return t
 }
 

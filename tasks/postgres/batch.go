@@ -79,6 +79,7 @@ type judged[T any] struct {
 	pool *pgxpool.Pool
 	free string        // the statement that skips rows which somebody holds
 	held string        // the same, waiting for them
+	lock string        // where it is not empty: run before held, with its first two arguments, to wait in its stead
 	wait time.Duration // bounds the waiting of all items together
 	args func(part []int) []any
 	// scan reads a row: the item's place in the part, from 1, and its result.
@@ -139,7 +140,13 @@ func (j judged[T]) waiting(ctx context.Context, part []int, until time.Time, out
 		if _, err := tx.Exec(ctx, lockWaitSQL, milliseconds(wait)); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, j.held, j.args(part)...)
+		args := j.args(part)
+		if j.lock != "" {
+			if _, err := tx.Exec(ctx, j.lock, args[:2]...); err != nil {
+				return err
+			}
+		}
+		rows, err := tx.Query(ctx, j.held, args...)
 		if err != nil {
 			return err
 		}

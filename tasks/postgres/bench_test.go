@@ -153,13 +153,13 @@ func BenchmarkRawClaimSettle(b *testing.B) {
 		claims = append(claims, []any{
 			uuids(batch, part, func(s *tasks.Submission) uuid.UUID { return s.TaskID }),
 			texts(batch, part, func(s *tasks.Submission) string { return s.Workspace }),
-			"worker", int64(20_000_000), int64(60_000_000), "sim",
+			"worker", int64(20_000_000), int64(60_000_000), "sim", int64(0), false,
 		})
 		settles = append(settles, settleArgs(works, part))
 	}
 	b.ResetTimer()
 	inBatches(b, len(claims), 1, func(ctx context.Context, n, _ int) error {
-		if _, err := s.pool.Exec(ctx, claimFreeSQL, claims[n]...); err != nil {
+		if _, err := s.pool.Exec(ctx, claimSQL, claims[n]...); err != nil {
 			return err
 		}
 		_, err := s.pool.Exec(ctx, settleFreeSQL, settles[n]...)

@@ -25,8 +25,11 @@ import (
 // here fails the test, and so does one here that the package no longer has. i(n) is the id of the n-th task; the last
 // thousand are queued, the thousand before running.
 var explained = map[string]string{
-	"claimFreeSQL":        `ARRAY[i(999990), i(5), i(500000)], '{w1,w5,w0}', 'worker', 20000000, 60000000, 'sim'`,
-	"claimHeldSQL":        `ARRAY[i(999990), i(5), i(500000)], '{w1,w5,w0}', 'worker', 20000000, 60000000, 'sim'`,
+	"claimSQL":            `ARRAY[i(999990), i(5), i(500000)], ARRAY[w(999990), w(5), w(500000)], 'worker', 20000000, 60000000, 'sim', 0, false`,
+	"claimLockSQL":        `ARRAY[i(999990), i(5), i(500000)], ARRAY[w(999990), w(5), w(500000)]`,
+	"noteFreeSQL":         noteExample,
+	"noteHeldSQL":         noteExample,
+	"historiesSQL":        `ARRAY[i(999990), i(5), i(500000)], ARRAY[w(999990), w(5), w(500000)], 20, 100000, 1000`,
 	"renewFreeSQL":        `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', 20000000`,
 	"renewHeldSQL":        `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', 20000000`,
 	"settleFreeSQL":       settleExample,
@@ -36,7 +39,7 @@ var explained = map[string]string{
 	"cancelSQL":           `w(998990), i(998990)`,
 	"bindSQL":             `'{w1,w2}', '{message,message}', '{"key 5","key new"}', '{"\\x00","\\x01"}', ARRAY[i(-1), i(-2)], '{1000000,1000000}'`,
 	"storeSQL": `ARRAY[i(-1), i(-2)], '{w1,w2}', '{c,c}', ARRAY[i(-1), i(-2)], '{reply,reply}', '{null,null}', '{text,text}', '{m,m}', '{s,s}',
-		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}'`,
+		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}', '{"",v}'`,
 	"messagesSQL":         `ARRAY[i(5), i(6)], ARRAY[w(5), w(6)], '{c5,c6}'`,
 	"boundSQL":            `'{w5,w2}', '{message,message}', '{"key 5","key new"}'`,
 	"bindingSQL":          `'w5', 'message', 'key 5'`,
@@ -77,7 +80,9 @@ const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], 
 	'{complete,retry,fail,release,complete}', ARRAY[i(-1), i(-2), i(-3), i(-4), i(-5)], '{a,a,a,a,a}', '{m,m,m,m,m}', '{stop,"","","",""}',
 	'{"",overloaded,permanent,"",""}', '{"",a,b,"",""}', '{0,1000,0,0,0}', '{f,t,f,f,f}', '{1,1,1,0,1}', '{"","","","",""}', '{m,m,m,"",m}',
 	'{1,1,1,null,1}', '{1,1,1,null,1}', '{null,1,1,null,1}', '{0,1,1,null,1}', '{0,1,1,null,1}',
-	'{"",v,v,"",v}'`
+	'{"",v,v,"",v}', '{0,0,0,0,0}', '{0,0,1,0,2}', '{0,0,0,0,1}'`
+
+const noteExample = `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', '{ref,""}', '{null,"\\x00"}'`
 
 const placedExample = `, '{g5,g5,g5,g6,g7}', ARRAY[i(1), i(1), i(1), i(1), i(1)], '{5,5,6,5,5}', '{1,1,1,1,1}', '{5,7,5,5,5}', '{6,8,6,6,6}'`
 

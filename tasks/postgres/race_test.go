@@ -103,7 +103,9 @@ func TestNoDeadlock(t *testing.T) {
 				}{
 					{renewHeldSQL, []any{uuids(works, all, id), texts(works, all, workspace),
 						column(works, all, func(w *tasks.Work) int64 { return w.Version }), time.Hour.Microseconds()}},
-					{claimHeldSQL, []any{uuids(works, all, id), texts(works, all, workspace), "worker", int64(1), int64(1), "sim"}},
+					{claimLockSQL, []any{uuids(works, all, id), texts(works, all, workspace)}},
+					{noteHeldSQL, []any{uuids(works, all, id), texts(works, all, workspace),
+						column(works, all, func(w *tasks.Work) int64 { return w.Version }), texts(works, all, workspace), make([][]byte, n)}},
 				} {
 					if _, err := conn.Exec(context.Background(), s.sql, s.args...); err != nil {
 						return err

@@ -18,9 +18,9 @@ const taskColumns = `
 select t.id, t.workspace, t.conversation, t.message_id, t.kind, t.regenerates, t.status, t.accepted_at, t.available_at,
     t.deadline, t.finished_at, t.attempts, t.max_attempts, t.interruptions, t.max_interruptions, t.assignment_version,
     t.lease_until, coalesce(t.worker, ''), coalesce(r.model, ''), coalesce(r.document_id, ''),
-    coalesce(r.document_version, ''), t.on_ambiguous, r.metadata,
+    coalesce(r.document_version, ''), t.on_ambiguous, r.metadata, coalesce(r.prompt_template, ''), coalesce(r.prompt_template_version, ''),
     p.id, p.text, p.model, p.finish_reason, p.attempt, p.saved_at,
-    t.failure_class, t.failure_message, t.failure_attempt,
+    t.failure_class, t.failure_message, t.failure_attempt, coalesce(c.history[1][1], 0), coalesce(c.history[1][2], 0),
     case when c.unpriced = 0 then c.picousd end, c.input_tokens, c.output_tokens, c.unheard
 from `
 
@@ -32,7 +32,9 @@ cross join lateral (
         coalesce(sum(a.output_tokens), 0)::bigint as output_tokens,
         count(*) filter (where a.picousd is null and (a.ended_at is null or a.wire_requests > 0)) as unpriced,
         count(*) filter (where a.picousd is null and (a.ended_at is null or a.wire_requests > 0)
-            and a.input_tokens is null and a.output_tokens is null) as unheard
+            and a.input_tokens is null and a.output_tokens is null) as unheard,
+        (array_agg(array[a.history_turns, a.history_dropped] order by a.assignment_version desc)
+            filter (where a.history_turns is not null)) as history
     from attempts a where a.task_id = t.id
 ) c`
 
@@ -124,8 +126,10 @@ func (s *Store) Finished(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, err
 const attemptsSQL = `
 select a.attempt, a.assignment_version, a.worker, a.provider, a.started_at, a.ended_at, a.outcome, a.failure_class,
     a.wire_requests, a.provider_request_id, a.model, a.input_tokens, a.output_tokens, a.picousd,
-    a.cached_input_tokens, a.reasoning_tokens, a.price_version
+    a.cached_input_tokens, a.reasoning_tokens, a.price_version,
+    a.recovered_version, e.attempt, a.history_turns, a.history_dropped
 from reply_tasks t left join attempts a on a.task_id = t.id
+left join attempts e on e.task_id = a.task_id and e.assignment_version = a.recovered_version
 where t.id = $2 and t.workspace = $1
 order by a.assignment_version`
 
@@ -149,10 +153,12 @@ func (s *Store) Attempts(ctx context.Context, name string, id uuid.UUID) ([]task
 }
 
 const conversationSQL = `
-select m.id, m.seq, m.content, m.created_at, p.id, p.task_id, p.text, p.model, p.finish_reason, p.attempt, p.saved_at
+select m.id, m.seq, m.content, m.created_at, p.id, p.task_id, p.text, p.model, p.finish_reason, p.attempt, p.saved_at,
+    r.prompt_template_version
 from (
     select * from messages where workspace = $1 and conversation = $2 and seq > $3 order by seq limit $4
 ) m left join replies p on p.message_id = m.id
+left join task_requests r on r.task_id = p.task_id
 order by m.seq, p.saved_at, p.id`
 
 // Conversation implements tasks.Store.
@@ -170,7 +176,7 @@ func (s *Store) Conversation(ctx context.Context, name, conversation string, aft
 		var m tasks.Message
 		var p nullReply
 		if err := rows.Scan(&m.ID, &m.Seq, &m.Content, &m.CreatedAt,
-			&p.id, &p.task, &p.text, &p.model, &p.finish, &p.attempt, &p.saved); err != nil {
+			&p.id, &p.task, &p.text, &p.model, &p.finish, &p.attempt, &p.saved, &p.template); err != nil {
 			return nil, s.wrap(ctx, "read conversation", err)
 		}
 		m.CreatedAt = m.CreatedAt.UTC()
@@ -198,9 +204,9 @@ func scanTask(row pgx.CollectableRow) (tasks.Task, error) {
 	err := row.Scan(&t.ID, &t.Workspace, &t.Conversation, &t.MessageID, &t.Kind, &regenerates, &t.Status, &t.AcceptedAt, &t.AvailableAt,
 		&t.Deadline, &finished, &t.Attempts, &t.MaxAttempts, &t.Interruptions, &t.MaxInterruptions, &t.Version,
 		&lease, &t.Worker, &t.Model, &t.Document.ID,
-		&t.Document.Version, &t.OnAmbiguous, &t.Metadata,
+		&t.Document.Version, &t.OnAmbiguous, &t.Metadata, &t.PromptTemplate, &t.PromptTemplateVersion,
 		&p.id, &p.text, &p.model, &p.finish, &p.attempt, &p.saved,
-		&class, &message, &attempt,
+		&class, &message, &attempt, &t.HistoryTurns, &t.HistoryDropped,
 		&t.Cost.PicoUSD, &t.Cost.InputTokens, &t.Cost.OutputTokens, &t.Cost.UnknownAttempts)
 	if err != nil {
 		return t, fmt.Errorf("task %s: %w", t.ID, err)
@@ -208,7 +214,7 @@ func scanTask(row pgx.CollectableRow) (tasks.Task, error) {
 	t.AcceptedAt, t.AvailableAt, t.Deadline = t.AcceptedAt.UTC(), t.AvailableAt.UTC(), t.Deadline.UTC()
 	t.FinishedAt, t.LeaseUntil = utc(finished), utc(lease)
 	t.Regenerates = value(regenerates)
-	p.task = &t.ID
+	p.task, p.template = &t.ID, &t.PromptTemplateVersion
 	t.Reply = p.reply()
 	if class != nil {
 		t.Failure = &tasks.Failure{Class: *class, Message: value(message), Attempt: value(attempt)}
@@ -218,16 +224,17 @@ func scanTask(row pgx.CollectableRow) (tasks.Task, error) {
 
 func scanAttempt(row pgx.CollectableRow) (tasks.Attempt, error) {
 	var a tasks.Attempt
-	var number, wire *int
-	var version *int64
+	var number, wire, recoveredAttempt, turns, dropped *int
+	var version, recovered *int64
 	var worker, provider, outcome, class, request, model, price *string
 	var started, ended *time.Time
 	err := row.Scan(&number, &version, &worker, &provider, &started, &ended, &outcome, &class,
 		&wire, &request, &model, &a.InputTokens, &a.OutputTokens, &a.PicoUSD,
-		&a.CachedInputTokens, &a.ReasoningTokens, &price)
+		&a.CachedInputTokens, &a.ReasoningTokens, &price, &recovered, &recoveredAttempt, &turns, &dropped)
 	a.Number, a.Version, a.Worker, a.Provider = value(number), value(version), value(worker), value(provider)
 	a.StartedAt, a.EndedAt, a.Outcome, a.FailureClass = utc(started), utc(ended), tasks.AttemptOutcome(value(outcome)), value(class)
 	a.WireRequests, a.ProviderRequestID, a.Model, a.PriceVersion = value(wire), value(request), value(model), value(price)
+	a.Recovered, a.RecoveredAttempt, a.HistoryTurns, a.HistoryDropped = value(recovered), value(recoveredAttempt), value(turns), value(dropped)
 	return a, err
 }
 
@@ -235,6 +242,7 @@ func scanAttempt(row pgx.CollectableRow) (tasks.Attempt, error) {
 type nullReply struct {
 	id, task            *uuid.UUID
 	text, model, finish *string
+	template            *string // the version of the task's
 	attempt             *int
 	saved               *time.Time
 }
@@ -245,7 +253,7 @@ func (p nullReply) reply() *tasks.Reply {
 	}
 	return &tasks.Reply{
 		ID: *p.id, TaskID: value(p.task), Text: value(p.text), Model: value(p.model), FinishReason: value(p.finish),
-		Attempt: value(p.attempt), SavedAt: utc(p.saved),
+		Attempt: value(p.attempt), SavedAt: utc(p.saved), PromptTemplateVersion: value(p.template),
 	}
 }
 

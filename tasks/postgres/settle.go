@@ -19,12 +19,14 @@ const settleInput = `
 with input as (
     select * from unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::text[],
             $9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[], $14::text[], $15::text[], $16::bigint[],
-            $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::text[]`
+            $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::text[],
+            $22::bigint[], $23::integer[], $24::integer[]`
 
 const settleColumns = `)
         with ordinality as i (task_id, workspace, version, outcome, reply_id, reply_text, reply_model, finish_reason,
             failure_class, failure_message, retry_after, handoff, wire_requests, provider_request_id, call_model, input_tokens,
-            output_tokens, picousd, cached_input_tokens, reasoning_tokens, price_version`
+            output_tokens, picousd, cached_input_tokens, reasoning_tokens, price_version,
+            recovered, history_turns, history_dropped`
 
 const settleLocked = `, n)
 ), locked as materialized (
@@ -95,14 +97,30 @@ const settleMoves = `
         ended_at = j.now,
         outcome = case when j.verdict <> 'accepted' then 'not_accepted' when j.outcome = 'complete' then 'accepted' else 'failed' end,
         failure_class = case when j.outcome <> 'complete' then j.failure_class end,
-        wire_requests = j.wire_requests, provider_request_id = j.provider_request_id,
+        wire_requests = j.wire_requests, provider_request_id = case j.recovered when 0 then j.provider_request_id end,
         model = case j.call_model when '' then a.model else j.call_model end,
+        input_tokens = case j.recovered when 0 then j.input_tokens else 0 end,
+        output_tokens = case j.recovered when 0 then j.output_tokens else 0 end,
+        picousd = case j.recovered when 0 then j.picousd else 0 end,
+        cached_input_tokens = case j.recovered when 0 then j.cached_input_tokens else 0 end,
+        reasoning_tokens = case j.recovered when 0 then j.reasoning_tokens else 0 end,
+        price_version = case j.recovered when 0 then nullif(j.price_version, '') end,
+        recovered_version = nullif(j.recovered, 0), history_turns = j.history_turns, history_dropped = j.history_dropped
+    from judged j
+    where a.task_id = j.task_id and a.assignment_version = j.version and a.ended_at is null
+        and not (j.verdict = 'accepted' and j.outcome = 'release')
+), regained as (
+    update attempts a set
+        ended_at = case when j.input_tokens is null then a.ended_at else coalesce(a.ended_at, j.now) end,
+        outcome = case when j.input_tokens is not null and a.outcome = 'unknown' then 'not_accepted' else a.outcome end,
+        wire_requests = greatest(a.wire_requests, 1),
+        provider_request_id = coalesce(nullif(a.provider_request_id, ''), j.provider_request_id),
         input_tokens = j.input_tokens, output_tokens = j.output_tokens, picousd = j.picousd,
         cached_input_tokens = j.cached_input_tokens, reasoning_tokens = j.reasoning_tokens,
         price_version = nullif(j.price_version, '')
     from judged j
-    where a.task_id = j.task_id and a.assignment_version = j.version and a.ended_at is null
-        and not (j.verdict = 'accepted' and j.outcome = 'release')
+    where j.recovered > 0 and j.verdict <> 'repeated' and j.outcome <> 'release'
+        and a.task_id = j.task_id and a.assignment_version = j.recovered and a.input_tokens is null
 )`
 
 const settleAnswer = `
@@ -221,7 +239,7 @@ func settleArgs(items []tasks.Settlement, part []int) []any {
 		texts(items, part, func(s *item) string { return tasks.Cut(s.Failure.Message, tasks.MaxFailureText) }),
 		column(items, part, func(s *item) int64 { return max(0, s.RetryAfter.Microseconds()) }),
 		column(items, part, func(s *item) bool { return s.Handoff }),
-		column(items, part, func(s *item) int32 { return int32(min(max(0, s.Call.WireRequests), math.MaxInt32)) }),
+		column(items, part, func(s *item) int32 { return number(s.Call.WireRequests) }),
 		texts(items, part, func(s *item) string { return tasks.Clean(s.Call.ProviderRequestID) }),
 		texts(items, part, func(s *item) string { return tasks.Clean(s.Call.Model) }),
 		column(items, part, func(s *item) *int64 { return s.Call.InputTokens }),
@@ -230,5 +248,11 @@ func settleArgs(items []tasks.Settlement, part []int) []any {
 		column(items, part, func(s *item) *int64 { return s.Call.CachedInputTokens }),
 		column(items, part, func(s *item) *int64 { return s.Call.ReasoningTokens }),
 		texts(items, part, func(s *item) string { return tasks.Clean(s.Call.PriceVersion) }),
+		column(items, part, func(s *item) int64 { return s.Call.Recovered }),
+		column(items, part, func(s *item) int32 { return number(s.Call.HistoryTurns) }),
+		column(items, part, func(s *item) int32 { return number(s.Call.HistoryDropped) }),
 	}
 }
+
+// number is what an integer column can hold of n.
+func number(n int) int32 { return int32(min(max(0, n), math.MaxInt32)) }

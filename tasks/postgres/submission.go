@@ -44,6 +44,7 @@ func submitArgs(items []tasks.Submission, part []int) []any {
 		texts(items, part, func(s *item) string { return metadata(s.Metadata) }),
 		texts(items, part, func(s *item) string { return tasks.Clean(s.TraceParent) }),
 		column(items, part, func(s *item) int16 { return tasks.Shard(s.Workspace, s.Conversation) }),
+		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.PromptTemplateVersion) }),
 	}
 }
 
@@ -65,7 +66,7 @@ func metadata(m map[string]string) string {
 
 // submissionSize is the weight of its texts in bytes.
 func submissionSize(s *tasks.Submission) int {
-	n := len(s.Request.Content) + len(s.Request.System) + len(s.Request.PromptTemplate)
+	n := len(s.Request.Content) + len(s.Request.System) + len(s.Request.PromptTemplate) + len(s.Request.PromptTemplateVersion)
 	for name, value := range s.Metadata {
 		n += len(name) + len(value)
 	}

@@ -89,19 +89,19 @@ const storeSQL = `
 with input as materialized (
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::uuid[], $7::text[], $8::text[],
             $9::text[], $10::text[], $11::text[], $12::text[], $13::float8[], $14::integer[], $15::integer[], $16::integer[],
-            $17::bigint[], $18::text[], $19::text[], $20::text[], $21::smallint[])
+            $17::bigint[], $18::text[], $19::text[], $20::text[], $21::smallint[], $22::text[])
         with ordinality as i (task_id, workspace, conversation, message_id, kind, regenerates, content, model, system,
             prompt_template, document_id, document_version, temperature, max_output_tokens, max_attempts, max_interruptions,
-            deadline_after, on_ambiguous, metadata, trace_parent, shard, n)
+            deadline_after, on_ambiguous, metadata, trace_parent, shard, prompt_template_version, n)
 ), said as (
     insert into messages (id, workspace, conversation, content, created_at)
     select i.message_id, i.workspace, i.conversation, i.content, statement_timestamp()
     from input i where i.kind = 'reply' order by i.n
 ), asked as (
     insert into task_requests (task_id, model, system, prompt_template, document_id, document_version, temperature,
-        max_output_tokens, metadata, trace_parent)
+        max_output_tokens, metadata, trace_parent, prompt_template_version)
     select i.task_id, i.model, i.system, i.prompt_template, i.document_id, i.document_version, i.temperature,
-        i.max_output_tokens, i.metadata::jsonb, i.trace_parent
+        i.max_output_tokens, i.metadata::jsonb, i.trace_parent, i.prompt_template_version
     from input i
 ), handed as (
     insert into handoffs (shard, task_id, workspace, conversation, trace_parent, accepted_at, created_at)
