@@ -54,6 +54,8 @@ func (c *conn) run() {
 		w = newKafka(c.p.Addr())
 	case Postgres:
 		w = newPostgres()
+	case HTTP:
+		w = new(httpWire)
 	}
 	var pumps sync.WaitGroup
 	pumps.Go(func() { c.toServer(w) })

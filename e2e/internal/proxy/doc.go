@@ -3,7 +3,8 @@
 // is in force when the call that asks for it returns, what it forwards is whole messages of the protocol, and after Close
 // nothing of it is left.
 //
-// Kafka and Postgres are understood as far as it takes to tell requests apart and to know which answer belongs to which.
+// Kafka, Postgres and HTTP/1.1 are understood as far as it takes to tell requests apart and to know which answer belongs to
+// which; of HTTP/2 and of what a CONNECT opens, that it began.
 // A Kafka broker names its own address in its answers, which would lead clients past the proxy; those answers are
 // rewritten, so that any broker will do, also one that others use directly at the same time. All brokers become the
 // proxy: it is for clusters of one node.

@@ -43,7 +43,7 @@ const (
 )
 
 // Rule decides about a request by its name: for Kafka that of its API ("OffsetCommit"), for Postgres the text of the
-// statement that is executed. It is called once for each request, by several goroutines at once.
+// statement that is executed, for HTTP the request's first line and its body. It is called once for each request, by several goroutines at once.
 type Rule func(request string) Action
 
 // Protocol is what the connections speak.
@@ -54,6 +54,7 @@ const (
 	Raw Protocol = iota
 	Kafka
 	Postgres
+	HTTP
 )
 
 // Proxy forwards connections from its own address to a target.
