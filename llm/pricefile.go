@@ -13,7 +13,7 @@ import (
 
 // priceColumns are the columns of a price table, in any order; the header names them. What is not needed may be left out.
 var priceColumns = []string{
-	"provider", "model", "input", "cached_input", "cache_write", "output",
+	"provider", "model", "input", "cached_input", "cache_write", "output", "batch_input", "batch_output",
 	"tier_above", "tier_input", "tier_cached_input", "tier_cache_write", "tier_output", "date", "note",
 }
 
@@ -75,6 +75,9 @@ func (p *priceRow) read(origin string) (modelName, rates) {
 	if _, err := time.Parse(time.DateOnly, p.text("date")); err != nil {
 		p.fail("date", "a date like 2026-11-29")
 	}
+	if p.optional("batch_input")+p.optional("batch_output") != "" {
+		r.batch = p.batch(r.plain)
+	}
 	if above := p.optional("tier_above"); above != "" {
 		n, err := strconv.ParseInt(above, 10, 64)
 		if err != nil || n <= 0 {
@@ -100,6 +103,16 @@ func (p *priceRow) tier(input, cachedInput, cacheWrite, output string) tier {
 	}
 	if p.optional(cacheWrite) != "" {
 		t.cacheWrite = p.rate(cacheWrite)
+	}
+	return t
+}
+
+// batch reads the rates of a batch. What they do not state of the cache is at most what it costs outside of one.
+func (p *priceRow) batch(plain tier) *tier {
+	t := &tier{input: p.rate("batch_input"), output: p.rate("batch_output")}
+	t.cachedInput, t.cacheWrite = min(plain.cachedInput, t.input), t.input
+	if p.optional("cache_write") != "" {
+		t.cacheWrite = plain.cacheWrite
 	}
 	return t
 }

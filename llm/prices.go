@@ -24,6 +24,7 @@ type modelName struct{ provider, model string }
 // rates are picodollars for one token of each kind.
 type rates struct {
 	plain     tier
+	batch     *tier // nil: not stated
 	tierAbove int64 // 0: there is no second tier
 	above     tier
 	version   string
@@ -56,32 +57,77 @@ func (p *Prices) Override(r io.Reader) (*Prices, error) {
 	return &Prices{tables: append([]table{t}, p.tables...)}, nil
 }
 
-// Cost is what u costs, and the version of the price it was taken at. ok is false when there is no price for the model, or
-// no amount that can be written down: the cost is then unknown, never 0.
+// Cost is what u costs, and the version of the price it was taken at, which names the service tier when it is not the
+// usual one. ok is false when there is no price for the model or for that tier, or no amount that can be written down: the
+// cost is then unknown, never 0.
 func (p *Prices) Cost(provider, model string, u Usage) (pico int64, version string, ok bool) {
 	r, ok := p.find(provider, model)
 	if !ok {
 		return 0, "", false
 	}
-	t := r.plain
-	if r.tierAbove > 0 && u.Input() > r.tierAbove {
-		t = r.above
+	t, version, ok := r.of(u)
+	if !ok {
+		return 0, "", false
 	}
+	pico, ok = sum(
+		part{u.InputTokens, t.input}, part{u.CachedInputTokens, t.cachedInput}, part{u.CacheWriteTokens, t.cacheWrite}, part{u.OutputTokens, t.output},
+	)
+	if !ok {
+		return 0, "", false
+	}
+	return pico, version, true
+}
+
+// Most is the most that a call of so many tokens can cost at the list price, whatever part of its input is written to a
+// cache: what to reserve before it. ok is false where Cost could not name an amount either.
+func (p *Prices) Most(provider, model string, inputTokens, outputTokens int64) (pico int64, ok bool) {
+	r, ok := p.find(provider, model)
+	if !ok {
+		return 0, false
+	}
+	input, output := r.plain.dearestInput(), r.plain.output
+	if r.tierAbove > 0 && inputTokens > r.tierAbove {
+		input, output = max(input, r.above.dearestInput()), max(output, r.above.output)
+	}
+	return sum(part{inputTokens, input}, part{outputTokens, output})
+}
+
+// listTiers are the words for calls billed at the list price. A tier that is not among them costs more or less than that.
+var listTiers = map[string]bool{"": true, "auto": true, "default": true, "standard": true}
+
+// of chooses the rates of a whole call.
+func (r rates) of(u Usage) (t tier, version string, ok bool) {
+	long := r.tierAbove > 0 && u.Input() > r.tierAbove
+	switch {
+	case u.Tier == "batch" && r.batch != nil && !long: // nobody states what a long one costs in a batch
+		return *r.batch, r.version + "/batch", true
+	case !listTiers[u.Tier]:
+		return tier{}, "", false
+	case long:
+		return r.above, r.version, true
+	}
+	return r.plain, r.version, true
+}
+
+func (t tier) dearestInput() int64 { return max(t.input, t.cachedInput, t.cacheWrite) }
+
+type part struct{ tokens, rate int64 }
+
+// sum adds up what parts cost, and says whether that is an amount.
+func sum(parts ...part) (pico int64, ok bool) {
 	var sum uint64
-	for _, part := range [...]struct{ tokens, rate int64 }{
-		{u.InputTokens, t.input}, {u.CachedInputTokens, t.cachedInput}, {u.CacheWriteTokens, t.cacheWrite}, {u.OutputTokens, t.output},
-	} {
-		if part.tokens < 0 {
-			return 0, "", false
+	for _, p := range parts {
+		if p.tokens < 0 {
+			return 0, false
 		}
-		high, low := bits.Mul64(uint64(part.tokens), uint64(part.rate))
+		high, low := bits.Mul64(uint64(p.tokens), uint64(p.rate))
 		total, carry := bits.Add64(sum, low, 0)
 		if high != 0 || carry != 0 || total > math.MaxInt64 {
-			return 0, "", false
+			return 0, false
 		}
 		sum = total
 	}
-	return int64(sum), r.version, true
+	return int64(sum), true
 }
 
 func (p *Prices) find(provider, model string) (rates, bool) {

@@ -9,7 +9,7 @@ import (
 
 func override(t *testing.T, rows string) *Prices {
 	t.Helper()
-	p, err := ListPrices().Override(strings.NewReader("provider,model,input,cached_input,cache_write,output,tier_above,tier_input,tier_cached_input,tier_cache_write,tier_output,date,note\n" + rows))
+	p, err := ListPrices().Override(strings.NewReader("provider,model,input,cached_input,cache_write,output,tier_above,tier_input,tier_cached_input,tier_cache_write,tier_output,date,batch_input,batch_output\n" + rows))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,12 +19,14 @@ func override(t *testing.T, rows string) *Prices {
 // The expected amounts are written by hand from the providers' lists: tokens times dollars for a million of them.
 func TestCost(t *testing.T) {
 	list := ListPrices()
-	own := override(t, `own,free,0,,,0,,,,,,2026-12-01,
-own,tiny,0.000001,,,0.000001,,,,,,2026-12-01,
-own,two,0.000001,,,0.000002,,,,,,2026-12-01,
-own,tiers,1,0.5,2,4,1000,10,5,20,40,2026-12-01,
-own,dear,999999999,,,999999999,,,,,,2026-12-01,
-openai,gpt-5-mini,1,,,1,,,,,,2026-12-01,
+	own := override(t, `own,free,0,,,0,,,,,,2026-12-01,,
+own,tiny,0.000001,,,0.000001,,,,,,2026-12-01,,
+own,two,0.000001,,,0.000002,,,,,,2026-12-01,,
+own,tiers,1,0.5,2,4,1000,10,5,20,40,2026-12-01,,
+own,batch,8,1,10,16,100,9,,,18,2026-12-01,4,7
+own,batch2,8,,,16,,,,,,2026-12-01,4,7
+own,dear,999999999,,,999999999,,,,,,2026-12-01,,
+openai,gpt-5-mini,1,,,1,,,,,,2026-12-01,,
 `)
 	if len(list.tables[0]) < 250 {
 		t.Errorf("the table has %d models", len(list.tables[0]))
@@ -69,6 +71,20 @@ openai,gpt-5-mini,1,,,1,,,,,,2026-12-01,
 		{"another provider", list, "own", "gpt-5-mini", Usage{InputTokens: 1}, unknown, ""},
 		{"listed at 0", list, "gemini", "gemini-exp-1206", Usage{InputTokens: 1}, unknown, ""},
 
+		{"default tier", list, "openai", "gpt-5-mini", Usage{InputTokens: 1, Tier: "default"}, 250_000, "2026-11-29"},
+		{"standard tier", list, "anthropic", "claude-haiku-4-5", Usage{InputTokens: 1, Tier: "standard"}, 1_000_000, "2026-11-29"},
+		{"auto", list, "openai", "gpt-5.4", Usage{InputTokens: 272_001, Tier: "auto"}, 272_001 * 5_000_000, "2026-11-29"},
+		{"batch", list, "anthropic", "claude-haiku-4-5-20251001", Usage{InputTokens: 3, OutputTokens: 5, Tier: "batch"}, 3*500_000 + 5*2_500_000, "2026-11-29/batch"},
+		{"batch that is not half", list, "xai", "grok-4.20", Usage{InputTokens: 3, OutputTokens: 5, Tier: "batch"}, 3*1_000_000 + 5*2_000_000, "2026-11-29/batch"},
+		{"batch and cache", own, "own", "batch", Usage{InputTokens: 1, CachedInputTokens: 1, CacheWriteTokens: 1, OutputTokens: 1, Tier: "batch"}, 4_000_000 + 1_000_000 + 10_000_000 + 7_000_000, "file:2026-12-01/batch"},
+		{"batch and cache without rates", own, "own", "batch2", Usage{InputTokens: 1, CachedInputTokens: 1, CacheWriteTokens: 1, OutputTokens: 1, Tier: "batch"}, 3*4_000_000 + 7_000_000, "file:2026-12-01/batch"},
+		{"batch at the border", own, "own", "batch", Usage{InputTokens: 100, Tier: "batch"}, 100 * 4_000_000, "file:2026-12-01/batch"},
+		{"long batch", own, "own", "batch", Usage{InputTokens: 101, Tier: "batch"}, unknown, ""},
+		{"no batch rate", list, "openai", "gpt-5.1-codex", Usage{InputTokens: 1, Tier: "batch"}, unknown, ""},
+		{"priority", list, "openai", "gpt-5-mini", Usage{InputTokens: 1, Tier: "priority"}, unknown, ""},
+		{"flex", list, "openai", "gpt-5-mini", Usage{InputTokens: 1, Tier: "flex"}, unknown, ""},
+		{"another case of tier", list, "openai", "gpt-5-mini", Usage{InputTokens: 1, Tier: "Default"}, unknown, ""},
+
 		{"overridden", own, "openai", "gpt-5-mini", Usage{InputTokens: 1}, 1_000_000, "file:2026-12-01"},
 		{"its snapshot, which the list has", own, "openai", "gpt-5-mini-2025-08-07", Usage{InputTokens: 1}, 1_000_000, "file:2026-12-01"},
 		{"not overridden", own, "openai", "gpt-5.4", Usage{InputTokens: 1}, 2_500_000, "2026-11-29"},
@@ -95,6 +111,50 @@ openai,gpt-5-mini,1,,,1,,,,,,2026-12-01,
 	}
 }
 
+func TestMost(t *testing.T) {
+	own := override(t, `own,tiers,1,0.5,2,4,1000,10,5,20,3,2026-12-01,,
+own,batch,8,9,,16,,,,,,2026-12-01,1,1
+`)
+	for _, c := range []struct {
+		provider, model string
+		input, output   int64
+		want            int64 // -1: unknown
+	}{
+		{"own", "tiers", 1000, 10, 1000*2_000_000 + 10*4_000_000},
+		{"own", "tiers", 1001, 10, 1001*20_000_000 + 10*4_000_000},
+		{"own", "batch", 1, 1, 9_000_000 + 16_000_000}, // a cache that costs more than no cache
+		{"anthropic", "claude-haiku-4-5-20251001", 4, 2, 4*1_250_000 + 2*5_000_000},
+		{"own", "tiers", 0, 0, 0},
+		{"own", "tiers", -1, 0, -1}, {"own", "tiers", 0, -1, -1}, {"own", "none", 1, 1, -1}, {"own", "tiers", math.MaxInt64, 1, -1},
+	} {
+		got, ok := own.Most(c.provider, c.model, c.input, c.output)
+		if ok != (c.want >= 0) || ok && got != c.want {
+			t.Errorf("%s %d+%d: %d %v, want %d", c.model, c.input, c.output, got, ok, c.want)
+		}
+	}
+}
+
+// No call costs more than what was reserved for it.
+func TestMostIsNeverExceeded(t *testing.T) {
+	list := ListPrices()
+	for name := range list.tables[0] {
+		for _, input := range []int64{0, 1, 1000, 199_999, 200_001, 272_000, 272_001, 1_000_000} {
+			most, ok := list.Most(name.provider, name.model, input, 500)
+			if !ok {
+				t.Fatalf("%v has no most", name)
+			}
+			for _, u := range []Usage{{InputTokens: input}, {CachedInputTokens: input}, {CacheWriteTokens: input}, {InputTokens: input / 2}} {
+				for _, u.Tier = range []string{"", "batch"} {
+					u.OutputTokens = 500
+					if cost, _, ok := list.Cost(name.provider, name.model, u); ok && cost > most {
+						t.Errorf("%v: %+v costs %d, at most %d", name, u, cost, most)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestInput(t *testing.T) {
 	for want, u := range map[int64]Usage{
 		6:                 {InputTokens: 1, CachedInputTokens: 2, CacheWriteTokens: 3, OutputTokens: 4, ReasoningTokens: 4},
@@ -113,27 +173,30 @@ func TestOverrideIsChecked(t *testing.T) {
 		"":                                     "no header",
 		"provider,model,input,output\n":        "column date is missing",
 		"provider,model,input,output,date,x\n": `column "x" is unknown`,
-		"provider,model,input,output,date,date\n":              `column "date" is unknown or there twice`,
-		header + "a,m,1,2,,,,,2026-12-01\na,m2,1,2\n":          "line 3",
-		header + "\n# why\na,m,1,,,,,,2026-12-01\n":            "line 4, column output",
-		header + "a,m,,2,,,,,2026-12-01\n":                     "line 2, column input",
-		header + "a,m,1e3,2,,,,,2026-12-01\n":                  "line 2, column input",
-		header + "a,m,-1,2,,,,,2026-12-01\n":                   "line 2, column input",
-		header + "a,m,1,\"1,5\",,,,,2026-12-01\n":              "line 2, column output",
-		header + "a,m,1,1.0000001,,,,,2026-12-01\n":            "line 2, column output",
-		header + "a,m,1,1.,,,,,2026-12-01\n":                   "line 2, column output",
-		header + "a,m,1,.5,,,,,2026-12-01\n":                   "line 2, column output",
-		header + "a,m,1,9999999999,,,,,2026-12-01\n":           "line 2, column output",
-		header + "a,m,1,2, 1,,,,2026-12-01\n":                  "line 2, column cached_input",
-		header + ",m,1,2,,,,,2026-12-01\n":                     "line 2, column provider",
-		header + "a,m ,1,2,,,,,2026-12-01\n":                   "line 2, column model",
-		header + "a,m,1,2,,,,,\n":                              "line 2, column date",
-		header + "a,m,1,2,,,,,1.12.2026\n":                     "line 2, column date",
-		header + "a,m,1,2,,200k,2,4,2026-12-01\n":              "line 2, column tier_above",
-		header + "a,m,1,2,,0,2,4,2026-12-01\n":                 "line 2, column tier_above",
-		header + "a,m,1,2,,200000,2,,2026-12-01\n":             "line 2, column tier_output",
-		header + "a,m,1,2,,,2,4,2026-12-01\n":                  "line 2, column tier_input",
-		header + strings.Repeat("a,m,1,2,,,,,2026-12-01\n", 2): "line 3, column model",
+		"provider,model,input,output,date,date\n":                                            `column "date" is unknown or there twice`,
+		header + "a,m,1,2,,,,,2026-12-01\na,m2,1,2\n":                                        "line 3",
+		header + "\n# why\na,m,1,,,,,,2026-12-01\n":                                          "line 4, column output",
+		header + "a,m,,2,,,,,2026-12-01\n":                                                   "line 2, column input",
+		header + "a,m,1e3,2,,,,,2026-12-01\n":                                                "line 2, column input",
+		header + "a,m,-1,2,,,,,2026-12-01\n":                                                 "line 2, column input",
+		header + "a,m,1,\"1,5\",,,,,2026-12-01\n":                                            "line 2, column output",
+		header + "a,m,1,1.0000001,,,,,2026-12-01\n":                                          "line 2, column output",
+		header + "a,m,1,1.,,,,,2026-12-01\n":                                                 "line 2, column output",
+		header + "a,m,1,.5,,,,,2026-12-01\n":                                                 "line 2, column output",
+		header + "a,m,1,9999999999,,,,,2026-12-01\n":                                         "line 2, column output",
+		header + "a,m,1,2, 1,,,,2026-12-01\n":                                                "line 2, column cached_input",
+		header + ",m,1,2,,,,,2026-12-01\n":                                                   "line 2, column provider",
+		header + "a,m ,1,2,,,,,2026-12-01\n":                                                 "line 2, column model",
+		header + "a,m,1,2,,,,,\n":                                                            "line 2, column date",
+		header + "a,m,1,2,,,,,1.12.2026\n":                                                   "line 2, column date",
+		header + "a,m,1,2,,200k,2,4,2026-12-01\n":                                            "line 2, column tier_above",
+		header + "a,m,1,2,,0,2,4,2026-12-01\n":                                               "line 2, column tier_above",
+		header + "a,m,1,2,,200000,2,,2026-12-01\n":                                           "line 2, column tier_output",
+		header + "a,m,1,2,,,2,4,2026-12-01\n":                                                "line 2, column tier_input",
+		"provider,model,input,output,date,batch_input,batch_output\na,m,1,2,2026-12-01,1,\n": "line 2, column batch_output",
+		"provider,model,input,output,date,batch_input,batch_output\na,m,1,2,2026-12-01,,1\n": "line 2, column batch_input",
+		"provider,model,input,output,date,batch_input\na,m,1,2,2026-12-01,1\n":               "line 2, column batch_output",
+		header + strings.Repeat("a,m,1,2,,,,,2026-12-01\n", 2):                               "line 3, column model",
 	} {
 		if _, err := ListPrices().Override(strings.NewReader(rows)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", rows, err, want)
