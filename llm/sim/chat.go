@@ -3,42 +3,31 @@ package sim
 import (
 	"encoding/json"
 	"errors"
-	"strings"
-	"unicode/utf8"
-
-	"github.com/fencepost/fencepost/llm"
+	"iter"
 )
 
-// echoBytes bounds how much of a message the answer repeats.
-const echoBytes = 256
-
-// chatRequest is what is read of a request; the rest is ignored, as servers do.
-type chatRequest struct {
-	Model    string `json:"model"`
-	Messages []struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-	} `json:"messages"`
-	MaxTokens           *int64 `json:"max_tokens"`
-	MaxCompletionTokens *int64 `json:"max_completion_tokens"`
-	Stream              bool   `json:"stream"`
-	StreamOptions       struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
+var completions = &protocol{
+	idHeader: "X-Request-Id", prefix: "chatcmpl-sim-", parse: parseChat, body: chatBody, events: chatEvents, refusal: errorBody,
+	failure: func(_ int64, data []byte) event { return event{data: data} },
 }
 
-// call is a request as the engine sees it, over HTTP or in process.
-type call struct {
-	model   string
-	content string // the last user message
-	input   int64  // tokens of all messages
-	limit   int64  // of output tokens, 0: none
-	stream  bool
-	usage   bool // asked for in a stream
-}
-
-func parseCall(body []byte) (call, error) {
-	var req chatRequest
+// parseChat reads what is used of a request and ignores the rest, as servers do.
+func parseChat(body []byte) (call, error) {
+	var req struct {
+		Model    string `json:"model"`
+		Messages []struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+		MaxTokens           *int64            `json:"max_tokens"`
+		MaxCompletionTokens *int64            `json:"max_completion_tokens"`
+		Store               bool              `json:"store"`
+		Metadata            map[string]string `json:"metadata"`
+		Stream              bool              `json:"stream"`
+		StreamOptions       struct {
+			IncludeUsage bool `json:"include_usage"`
+		} `json:"stream_options"`
+	}
 	if err := json.Unmarshal(body, &req); err != nil {
 		return call{}, errors.New("the body is not a chat completion request")
 	}
@@ -48,103 +37,138 @@ func parseCall(body []byte) (call, error) {
 	if len(req.Messages) == 0 {
 		return call{}, errors.New("messages must not be empty")
 	}
-	c := call{model: req.Model, stream: req.Stream, usage: req.StreamOptions.IncludeUsage}
+	c := call{model: req.Model, stream: req.Stream, usage: req.StreamOptions.IncludeUsage, store: req.Store, metadata: req.Metadata}
 	size := 0
 	for _, m := range req.Messages {
 		text, err := contentText(m.Content)
 		if err != nil {
 			return call{}, err
 		}
-		size += len(text)
-		if m.Role == "user" {
-			c.content = text
-		}
+		c.hear(m.Role, text, &size)
 	}
 	c.input = tokens(size)
-	for _, limit := range [...]*int64{req.MaxTokens, req.MaxCompletionTokens} {
-		if limit == nil {
-			continue
-		}
-		if *limit < 1 {
-			return call{}, errors.New("the limit of tokens must be 1 or more")
-		}
-		c.limit = *limit
-	}
-	return c, nil
+	return c, errors.Join(c.limitTo(req.MaxTokens, req.MaxCompletionTokens), checkMetadata(req.Metadata))
 }
 
-// contentText takes a string, or the list of parts that newer clients send.
-func contentText(raw json.RawMessage) (string, error) {
-	var s string
-	if len(raw) == 0 || json.Unmarshal(raw, &s) == nil {
-		return s, nil
+// Answers as they go on the wire. Metadata is in those that are asked for later.
+type (
+	completion struct {
+		ID       string            `json:"id"`
+		Object   string            `json:"object"`
+		Created  int64             `json:"created"`
+		Model    string            `json:"model"`
+		Choices  []choice          `json:"choices"`
+		Usage    *usage            `json:"usage,omitempty"`
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
-	var parts []struct {
-		Text string `json:"text"`
+	choice struct {
+		Index        int      `json:"index"`
+		Message      *message `json:"message,omitempty"`
+		Delta        *message `json:"delta,omitempty"`
+		LogProbs     *int     `json:"logprobs"`
+		FinishReason *string  `json:"finish_reason"`
 	}
-	if json.Unmarshal(raw, &parts) != nil {
-		return "", errors.New("a message's content must be a string or a list of parts")
+	message struct {
+		Role      string     `json:"role,omitempty"`
+		Content   *string    `json:"content,omitempty"`
+		Refusal   *string    `json:"refusal,omitempty"`
+		ToolCalls []toolCall `json:"tool_calls,omitempty"`
 	}
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.Text)
+	toolCall struct {
+		Index    int    `json:"index"`
+		ID       string `json:"id"`
+		Type     string `json:"type"`
+		Function struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"function"`
 	}
-	return b.String(), nil
+	usage struct {
+		PromptTokens     int64         `json:"prompt_tokens"`
+		CompletionTokens int64         `json:"completion_tokens"`
+		TotalTokens      int64         `json:"total_tokens"`
+		PromptDetails    promptDetails `json:"prompt_tokens_details"`
+		OutputDetails    outputDetails `json:"completion_tokens_details"`
+	}
+	promptDetails struct {
+		CachedTokens     int64 `json:"cached_tokens"`
+		CacheWriteTokens int64 `json:"cache_write_tokens"`
+	}
+	outputDetails struct {
+		ReasoningTokens int64 `json:"reasoning_tokens"`
+	}
+)
+
+// chatReasons are Chat Completions' words for the ends of an answer.
+var chatReasons = map[string]string{"stop": "stop", "length": "length", "refusal": "stop", "tool": "tool_calls"}
+
+func usageOf(rep *reply) *usage {
+	if rep.noUsage {
+		return nil
+	}
+	return &usage{
+		rep.input, rep.output, rep.input + rep.output, promptDetails{rep.cached, rep.cacheWrite}, outputDetails{rep.reasoning},
+	}
 }
 
-// tokens is the simulated model's tokenizer: four bytes are one.
-func tokens(bytes int) int64 { return int64(bytes+3) / 4 }
-
-// reply is what the model says to a call.
-type reply struct {
-	text   string
-	finish string
-	input  int64
-	output int64
+// calledTool is the tool that nobody offered.
+func calledTool() []toolCall {
+	t := toolCall{ID: "call_sim_1", Type: "function"}
+	t.Function.Name, t.Function.Arguments = "unoffered", "{}"
+	return []toolCall{t}
 }
 
-// say makes the answer to c under r: the same one for the same request.
-func say(c call, r *rule) reply {
-	out := reply{finish: "stop", input: c.input}
+func chatBody(g *generation, _ string) any {
+	m := &message{Role: "assistant"}
 	switch {
-	case r.Do == doEmpty:
-	case r.Text != nil:
-		out.text = llm.CleanText(*r.Text)
+	case g.rep.tool:
+		m.ToolCalls = calledTool()
+	case g.rep.refused:
+		m.Refusal = &g.rep.text
 	default:
-		out.text = "echo: " + cut(c.content, echoBytes)
+		m.Content = &g.rep.text
 	}
-	if c.limit > 0 && tokens(len(out.text)) > c.limit {
-		out.text, out.finish = cut(out.text, int(4*c.limit)), "length"
+	return completion{
+		ID: g.id, Object: "chat.completion", Created: created, Model: g.call.model, Usage: usageOf(&g.rep),
+		Choices: []choice{{Message: m, FinishReason: g.rep.reason(chatReasons)}},
 	}
-	out.output = tokens(len(out.text))
-	if r.InputTokens != nil {
-		out.input = *r.InputTokens
-	}
-	if r.OutputTokens != nil {
-		out.output = *r.OutputTokens
-	}
-	return out
 }
 
-// cut keeps at most n bytes, whole characters.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
+// chunk is one event of a stream. Usage is left out unless it was asked for, as the protocol has it.
+type chunk = completion
 
-// billed returns the tokens a call costs, by the rule of the package's doc.
-func billed(rep reply, r *rule) (in, out int64) {
-	free := r.Do == doHang || r.Do == doStatus
-	if !free || r.InputTokens != nil {
-		in = rep.input
+func chatEvents(g *generation) iter.Seq[event] {
+	return func(yield func(event) bool) {
+		put := func(kind eventKind, text int, choices []choice, u *usage) bool {
+			return yield(event{kind: kind, text: text, data: chunk{
+				ID: g.id, Object: "chat.completion.chunk", Created: created, Model: g.call.model, Choices: choices, Usage: u,
+			}})
+		}
+		empty := ""
+		if !put(kindFrame, 0, []choice{{Delta: &message{Role: "assistant", Content: &empty}}}, nil) {
+			return
+		}
+		if g.rep.earlyUsage && !put(kindFrame, 0, []choice{}, &usage{}) {
+			return
+		}
+		for p := range split(g.rep.text) {
+			delta := &message{Content: &p}
+			if g.rep.refused {
+				delta = &message{Refusal: &p}
+			}
+			if !put(kindPiece, len(p), []choice{{Delta: delta}}, nil) {
+				return
+			}
+		}
+		if g.rep.tool && !put(kindPiece, 0, []choice{{Delta: &message{ToolCalls: calledTool()}}}, nil) {
+			return
+		}
+		if !put(kindClosing, 0, []choice{{Delta: &message{}, FinishReason: g.rep.reason(chatReasons)}}, nil) {
+			return
+		}
+		if g.call.usage && !g.rep.noUsage && !put(kindClosing, 0, []choice{}, usageOf(&g.rep)) {
+			return
+		}
+		yield(event{kind: kindMarker, data: []byte("[DONE]")})
 	}
-	if !free || r.OutputTokens != nil {
-		out = rep.output
-	}
-	return in, out
 }

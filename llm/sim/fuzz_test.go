@@ -22,8 +22,9 @@ func FuzzRules(f *testing.F) {
 		}
 		for _, r := range list {
 			r.Latency = 0
-			if r.Do == doHang {
-				r.Do = doEmpty
+			r.ChunkLatency, r.LineBytes = 0, min(r.LineBytes, 4096)
+			if r.Do == doHang || r.Do == doStall {
+				r.Do, r.Chunks = doEmpty, nil
 			}
 		}
 		again, err := json.Marshal(list)

@@ -18,7 +18,9 @@ type entry struct {
 	N            int64     `json:"n"`
 	Time         time.Time `json:"time"`
 	Model        string    `json:"model"`
-	Content      string    `json:"content"` // the last user message
+	Content      string    `json:"content"`                // the last user message
+	Messages     int       `json:"messages,omitempty"`     // without what the system is told
+	SystemBytes  int       `json:"system_bytes,omitempty"` // of that
 	Headers      headers   `json:"headers"`
 	Done         string    `json:"done"` // empty while the call is under way, or when the server was killed in it
 	Status       int       `json:"status,omitempty"`
@@ -42,7 +44,8 @@ type totals struct {
 	InFlight     int64 `json:"in_flight"`
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
-	Listed       int64 `json:"listed"` // of them still in memory
+	Listed       int64 `json:"listed"`  // of them still in memory
+	Lookups      int64 `json:"lookups"` // requests that asked for an earlier answer, since the server began
 }
 
 // ledger holds the calls in memory, and in a file when there is one.

@@ -3,11 +3,14 @@ package sim
 import (
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http"
-	"strconv"
 )
 
-var messages = &protocol{idHeader: "Request-Id", parse: parseMessages, body: messagesBody, stream: messagesStream, refusal: messagesError}
+var messages = &protocol{
+	idHeader: "Request-Id", prefix: "msg_sim_", parse: parseMessages, body: messagesBody, events: messagesEvents, refusal: messagesError,
+	failure: func(_ int64, data []byte) event { return event{name: "error", data: data} },
+}
 
 func parseMessages(body []byte) (call, error) {
 	var req struct {
@@ -37,20 +40,17 @@ func parseMessages(body []byte) (call, error) {
 		return call{}, err
 	}
 	c := call{model: req.Model, stream: req.Stream, limit: *req.MaxTokens}
-	size := len(system)
+	size := 0
+	c.hear("system", system, &size)
 	for _, m := range req.Messages {
 		text, err := contentText(m.Content)
 		if err != nil {
 			return call{}, err
 		}
-		size += len(text)
-		switch m.Role {
-		case "user":
-			c.content = text
-		case "assistant":
-		default:
+		if m.Role != "user" && m.Role != "assistant" {
 			return call{}, errors.New("messages: a role must be user or assistant")
 		}
+		c.hear(m.Role, text, &size)
 	}
 	c.input = tokens(size)
 	return c, nil
@@ -66,63 +66,108 @@ type (
 		Content      []contentBlock `json:"content"`
 		StopReason   *string        `json:"stop_reason"`
 		StopSequence *string        `json:"stop_sequence"`
-		Usage        messagesUsage  `json:"usage"`
+		Usage        *messagesUsage `json:"usage,omitempty"`
 	}
 	contentBlock struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+		Type  string   `json:"type"`
+		Text  *string  `json:"text,omitempty"`
+		ID    string   `json:"id,omitempty"`
+		Name  string   `json:"name,omitempty"`
+		Input struct{} `json:"input,omitzero"`
 	}
 	messagesUsage struct {
-		InputTokens   int64 `json:"input_tokens"`
+		InputTokens   int64 `json:"input_tokens"` // neither read from the cache nor written to it
 		CacheCreation int64 `json:"cache_creation_input_tokens"`
 		CacheRead     int64 `json:"cache_read_input_tokens"`
 		OutputTokens  int64 `json:"output_tokens"`
 	}
 )
 
-func stopReason(rep reply) *string {
-	s := "end_turn"
-	if rep.finish == "length" {
-		s = "max_tokens"
+// messagesReasons are the Messages API's words for the ends of an answer.
+var messagesReasons = map[string]string{"stop": "end_turn", "length": "max_tokens", "refusal": "refusal", "tool": "tool_use"}
+
+func messagesUsageOf(rep *reply) *messagesUsage {
+	if rep.noUsage {
+		return nil
 	}
-	return &s
+	return &messagesUsage{rep.input - rep.cached - rep.cacheWrite, rep.cacheWrite, rep.cached, rep.output}
 }
 
-func messagesBody(c call, rep reply, n int64) any {
-	out := messagesAnswer{
-		ID: "msg_sim_" + strconv.FormatInt(n, 10), Type: "message", Role: "assistant", Model: c.model, StopReason: stopReason(rep),
-		Content: []contentBlock{}, Usage: messagesUsage{InputTokens: rep.input, OutputTokens: rep.output},
+// messagesBlock is what the content is, without its text; nil: there is none.
+func messagesBlock(rep *reply) *contentBlock {
+	empty := ""
+	switch {
+	case rep.tool:
+		return &contentBlock{Type: "tool_use", ID: "toolu_sim_1", Name: "unoffered"}
+	case rep.text != "":
+		return &contentBlock{Type: "text", Text: &empty}
 	}
-	if rep.text != "" {
-		out.Content = append(out.Content, contentBlock{"text", rep.text})
+	return nil
+}
+
+func messagesBody(g *generation, _ string) any {
+	out := messagesAnswer{
+		ID: g.id, Type: "message", Role: "assistant", Model: g.call.model, StopReason: g.rep.reason(messagesReasons),
+		Content: []contentBlock{}, Usage: messagesUsageOf(&g.rep),
+	}
+	if b := messagesBlock(&g.rep); b != nil {
+		if b.Text != nil {
+			b.Text = &g.rep.text
+		}
+		out.Content = append(out.Content, *b)
 	}
 	return out
 }
 
-func messagesStream(out *eventWriter, c call, r *rule, rep reply, n int64) {
-	event := func(name string, fields map[string]any) {
-		fields["type"] = name
-		out.event(name, fields)
+func messagesEvents(g *generation) iter.Seq[event] {
+	return func(yield func(event) bool) {
+		put := func(kind eventKind, name string, text int, fields map[string]any) bool {
+			fields["type"] = name
+			return yield(event{kind: kind, name: name, data: fields, text: text})
+		}
+		start := messagesAnswer{ID: g.id, Type: "message", Role: "assistant", Model: g.call.model, Content: []contentBlock{}}
+		if start.Usage = messagesUsageOf(&g.rep); start.Usage != nil {
+			start.Usage.OutputTokens = min(g.rep.output, 1)
+			if g.rep.earlyUsage {
+				*start.Usage = messagesUsage{}
+			}
+		}
+		if !put(kindOpening, "message_start", 0, map[string]any{"message": start}) {
+			return
+		}
+		block := messagesBlock(&g.rep)
+		if block != nil && !put(kindFrame, "content_block_start", 0, map[string]any{"index": 0, "content_block": block}) {
+			return
+		}
+		if !put(kindFrame, "ping", 0, map[string]any{}) {
+			return
+		}
+		for p := range split(g.rep.text) {
+			delta := map[string]any{"index": 0, "delta": map[string]any{"type": "text_delta", "text": p}}
+			if !put(kindPiece, "content_block_delta", len(p), delta) {
+				return
+			}
+		}
+		if g.rep.tool {
+			delta := map[string]any{"index": 0, "delta": map[string]any{"type": "input_json_delta", "partial_json": "{}"}}
+			if !put(kindPiece, "content_block_delta", 0, delta) {
+				return
+			}
+		}
+		if block != nil && !put(kindClosing, "content_block_stop", 0, map[string]any{"index": 0}) {
+			return
+		}
+		last := map[string]any{"delta": map[string]any{"stop_reason": g.rep.reason(messagesReasons), "stop_sequence": nil}}
+		if use := messagesUsageOf(&g.rep); use != nil && g.rep.earlyUsage {
+			last["usage"] = use
+		} else if use != nil {
+			last["usage"] = map[string]any{"output_tokens": use.OutputTokens}
+		}
+		if !put(kindClosing, "message_delta", 0, last) {
+			return
+		}
+		put(kindMarker, "message_stop", 0, map[string]any{})
 	}
-	start := messagesBody(c, reply{input: rep.input, output: min(rep.output, 1)}, n).(messagesAnswer)
-	start.StopReason = nil
-	event("message_start", map[string]any{"message": start})
-	if rep.text != "" {
-		event("content_block_start", map[string]any{"index": 0, "content_block": contentBlock{"text", ""}})
-	}
-	event("ping", map[string]any{})
-	out.text(r, rep.text, func(piece string) {
-		event("content_block_delta", map[string]any{"index": 0, "delta": map[string]any{"type": "text_delta", "text": piece}})
-	})
-	if rep.text != "" {
-		event("content_block_stop", map[string]any{"index": 0})
-	}
-	event("message_delta", map[string]any{
-		"delta": map[string]any{"stop_reason": stopReason(rep), "stop_sequence": nil},
-		"usage": map[string]any{"output_tokens": rep.output},
-	})
-	out.end()
-	event("message_stop", map[string]any{})
 }
 
 // messagesErrors are the types Anthropic documents for its statuses.

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/fencepost/fencepost/llm"
@@ -22,42 +23,66 @@ func (p provider) Call(ctx context.Context, req llm.Request) (llm.Answer, error)
 	if ctx.Err() != nil {
 		return llm.Answer{}, llm.Interrupted(ctx, false)
 	}
-	c := call{model: req.Model, content: llm.CleanText(req.Content)}
-	c.input = tokens(len(c.content) + len(req.System))
+	c := call{model: req.Model}
+	size := 0
+	c.hear("system", llm.CleanText(req.System), &size)
+	for _, m := range req.History {
+		c.hear(string(m.Role), llm.CleanText(m.Text), &size)
+	}
+	c.hear("user", llm.CleanText(req.Content), &size)
+	c.input = tokens(size)
 	if req.MaxOutputTokens != nil {
 		c.limit = int64(*req.MaxOutputTokens)
 	}
-	e, r := p.s.begin(c, headers{TraceParent: req.TraceParent})
-	rep := say(c, &r)
-	in, out := billed(rep, &r)
+	g := p.s.begin(completions, c, headers{TraceParent: req.TraceParent})
+	r, rep, act := &g.rule, &g.rep, g.rule.action()
 	p.s.wait(ctx, time.Duration(r.Latency))
-	if r.Do == doHang {
+	if r.Do == doHang || r.Do == doStall {
 		p.s.hang(ctx)
 	}
 	status := r.Status
-	if status == 0 && (r.Do == doAnswer || r.Do == doEmpty || r.Do == doGarbage) {
+	if status == 0 && (!act.lost || r.Do == doGarbage) {
 		status = http.StatusOK
 	}
-	p.s.note(p.s.ledger.end(e, r.Do, status, ctx.Err() != nil, in, out))
+	in, out := billed(*rep, r)
+	p.s.note(p.s.ledger.end(g.e, r.Do, status, ctx.Err() != nil, in, out))
 	if ctx.Err() != nil {
 		return llm.Answer{}, llm.Interrupted(ctx, true)
 	}
 
-	report := llm.Report{WireRequests: 1, RequestID: completionID(e.N), Model: req.Model}
+	report := llm.Report{WireRequests: 1, RequestID: g.id, Model: req.Model}
 	_, raw := r.rawBody()
 	switch {
 	case r.Do == doStatus, r.Do == doAnswer && status >= 300:
-		return llm.Answer{}, p.refused(&r, status, e.N)
-	case (r.Do == doAnswer || r.Do == doEmpty) && !raw:
-		report.Usage = &llm.Usage{InputTokens: rep.input, OutputTokens: rep.output}
-		return llm.Finish(rep.finish, rep.text, report)
+		return llm.Answer{}, p.refused(r, status, g.id)
+	case act.lost || raw:
+		return llm.Answer{}, llm.Unfit("the simulated answer was lost: "+r.Do, report, nil)
 	}
-	return llm.Answer{}, llm.Unfit("the simulated answer was lost: "+r.Do, report, nil)
+	if !rep.noUsage {
+		report.Usage = &llm.Usage{
+			InputTokens: rep.input - rep.cached - rep.cacheWrite, CachedInputTokens: rep.cached, CacheWriteTokens: rep.cacheWrite,
+			OutputTokens: rep.output, ReasoningTokens: rep.reasoning,
+		}
+	}
+	text := strings.ReplaceAll(rep.text, badMark, "\x00\xff\xfe")
+	if req.Text != nil {
+		for piece := range split(llm.CleanText(text)) {
+			req.Text(piece)
+		}
+	}
+	word := rep.reason(inProcessReasons)
+	if word == nil {
+		return llm.Finish("", text, report)
+	}
+	return llm.Finish(*word, text, report)
 }
 
-func (p provider) refused(r *rule, status int, n int64) *llm.Failure {
+// inProcessReasons are those of Chat Completions, where a refusal stands beside the reason.
+var inProcessReasons = map[string]string{"stop": "stop", "length": "length", "refusal": "refusal", "tool": "tool_calls"}
+
+func (p provider) refused(r *rule, status int, id string) *llm.Failure {
 	resp := llm.Response{Status: status, Header: http.Header{}}
-	resp.Header.Set("X-Request-Id", completionID(n))
+	resp.Header.Set("X-Request-Id", id)
 	for k, v := range r.Headers {
 		resp.Header.Set(k, v)
 	}

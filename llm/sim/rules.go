@@ -12,24 +12,11 @@ import (
 	"time"
 )
 
-// What a rule does.
-const (
-	doAnswer             = "answer"
-	doStatus             = "status"
-	doResetBeforeHeaders = "reset_before_headers"
-	doResetAfterHeaders  = "reset_after_headers"
-	doCutStream          = "cut_stream"
-	doHang               = "hang"
-	doEmpty              = "empty"
-	doGarbage            = "garbage"
-)
-
-var actions = []string{doAnswer, doStatus, doResetBeforeHeaders, doResetAfterHeaders, doCutStream, doHang, doEmpty, doGarbage}
-
 const (
 	maxRules     = 10_000
 	maxRulesBody = 8 << 20
 	maxLatency   = time.Hour
+	maxLineBytes = 64 << 20
 )
 
 // rule is one line of the script, as PUT /sim/rules takes it.
@@ -42,8 +29,18 @@ type rule struct {
 	Headers      map[string]string `json:"headers,omitempty"`
 	Body         json.RawMessage   `json:"body,omitempty"` // a string is sent as it is, anything else as JSON
 	Text         *string           `json:"text,omitempty"`
+	FinishReason *string           `json:"finish_reason,omitempty"` // sent as it is; empty: none is sent
 	InputTokens  *int64            `json:"input_tokens,omitempty"`
 	OutputTokens *int64            `json:"output_tokens,omitempty"`
+
+	// Parts of the two counts above.
+	CachedTokens     int64 `json:"cached_tokens,omitempty"`
+	CacheWriteTokens int64 `json:"cache_write_tokens,omitempty"`
+	ReasoningTokens  int64 `json:"reasoning_tokens,omitempty"`
+
+	Chunks       *int     `json:"chunks,omitempty"`        // pieces of text in a stream before its fault
+	ChunkLatency duration `json:"chunk_latency,omitempty"` // before each piece of text in a stream
+	LineBytes    int      `json:"line_bytes,omitempty"`    // each piece of text, or a plain answer, comes in a line of at least so many
 
 	seen int // requests that fit everything but nth, for nth
 }
@@ -105,13 +102,10 @@ func (r *rule) check() error {
 	if r.Do == "" {
 		r.Do = doAnswer
 	}
-	known := false
-	for _, a := range actions {
-		known = known || a == r.Do
-	}
+	act, known := actionOf(r.Do)
 	switch {
 	case !known:
-		return fmt.Errorf("do %q is none of %s", r.Do, strings.Join(actions, ", "))
+		return fmt.Errorf("do %q is none of %s", r.Do, actionWords())
 	case r.Match.Nth < 0:
 		return errors.New("match.nth must be 1 or more")
 	case r.Times != nil && *r.Times < 0:
@@ -120,8 +114,15 @@ func (r *rule) check() error {
 		return fmt.Errorf("status %d is not between 200 and 599", r.Status)
 	case r.Status != 0 && r.Do != doStatus && r.Do != doAnswer:
 		return fmt.Errorf("status does not go with do %q", r.Do)
-	case r.InputTokens != nil && *r.InputTokens < 0, r.OutputTokens != nil && *r.OutputTokens < 0:
+	case r.InputTokens != nil && *r.InputTokens < 0, r.OutputTokens != nil && *r.OutputTokens < 0,
+		r.CachedTokens < 0, r.CacheWriteTokens < 0, r.ReasoningTokens < 0:
 		return errors.New("token counts must be 0 or more")
+	case r.Chunks != nil && *r.Chunks < 0:
+		return errors.New("chunks must be 0 or more")
+	case r.Chunks != nil && act.strike == strikeNever:
+		return fmt.Errorf("chunks does not go with do %q", r.Do)
+	case r.LineBytes < 0 || r.LineBytes > maxLineBytes:
+		return fmt.Errorf("line_bytes %d is not between 0 and %d", r.LineBytes, maxLineBytes)
 	}
 	for k, v := range r.Headers {
 		if !headerName(k) || strings.ContainsAny(v, "\r\n\x00") {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -10,51 +11,22 @@ import (
 	"time"
 )
 
-// Answers as they go on the wire.
-type (
-	completion struct {
-		ID      string   `json:"id"`
-		Object  string   `json:"object"`
-		Created int64    `json:"created"`
-		Model   string   `json:"model"`
-		Choices []choice `json:"choices"`
-		Usage   *usage   `json:"usage"`
-	}
-	choice struct {
-		Index        int      `json:"index"`
-		Message      *message `json:"message,omitempty"`
-		Delta        *message `json:"delta,omitempty"`
-		LogProbs     *int     `json:"logprobs"`
-		FinishReason *string  `json:"finish_reason"`
-	}
-	message struct {
-		Role    string  `json:"role,omitempty"`
-		Content string  `json:"content"`
-		Refusal *string `json:"refusal"`
-	}
-	usage struct {
-		PromptTokens     int64 `json:"prompt_tokens"`
-		CompletionTokens int64 `json:"completion_tokens"`
-		TotalTokens      int64 `json:"total_tokens"`
-	}
-)
-
-// created is fixed: an answer depends on its request alone.
-const created = 1767225600
-
-// protocol is how calls are read and answers written; what is answered is the engine's.
-type protocol struct {
-	idHeader string // of the request's id
-	parse    func(body []byte) (call, error)
-	body     func(c call, rep reply, n int64) any
-	stream   func(out *eventWriter, c call, r *rule, rep reply, n int64)
-	refusal  func(status int, message string) []byte
+// exchange is the answer to one request.
+type exchange struct {
+	s       *Server
+	w       http.ResponseWriter
+	ctx     context.Context // of the client
+	g       *generation
+	set     settings
+	key     *keyed // the idempotency key that it came under, nil without one
+	status  int
+	written int  // bytes of the text
+	over    bool // its end is written down
 }
-
-var completions = &protocol{idHeader: "X-Request-Id", parse: parseCall, body: chatBody, stream: chatStream, refusal: errorBody}
 
 // serve is the engine over HTTP.
 func (s *Server) serve(p *protocol, w http.ResponseWriter, req *http.Request) {
+	set := s.settings.get()
 	h := headers{
 		IdempotencyKey: req.Header.Get("Idempotency-Key"),
 		TraceParent:    req.Header.Get("Traceparent"),
@@ -74,106 +46,181 @@ func (s *Server) serve(p *protocol, w http.ResponseWriter, req *http.Request) {
 		s.refuse(p, w, req, h, http.StatusBadRequest, err)
 		return
 	}
+	key, known := s.claim(set, req, body)
+	if known != "" {
+		s.repeat(w, req, set, key, known, p)
+		return
+	}
 	body = nil // it would be held as long as the call waits
 
-	e, r := s.begin(c, h)
-	rep := say(c, &r)
-	in, out := billed(rep, &r)
-	status := 0
-	// The end is written down before the last byte of the answer, or the reset: who has the answer finds it in the ledger.
-	end := func() { s.note(s.ledger.end(e, r.Do, status, req.Context().Err() != nil, in, out)) }
-
-	s.wait(req.Context(), time.Duration(r.Latency))
-	for k, v := range r.Headers {
-		w.Header().Set(k, v)
-	}
-	if w.Header().Get(p.idHeader) == "" {
-		w.Header().Set(p.idHeader, "req_sim_"+strconv.FormatInt(e.N, 10))
-	}
-	switch r.Do {
-	case doHang:
-		s.hang(req.Context())
-		end()
+	g := s.begin(p, c, h)
+	x := &exchange{s: s, w: w, ctx: req.Context(), g: g, set: set, key: key}
+	switch alone := x.alone(); {
+	case alone && !s.start(g):
 		panic(http.ErrAbortHandler)
-	case doResetBeforeHeaders:
-		end()
-		reset(w)
-	case doStatus, doAnswer, doEmpty, doGarbage, doResetAfterHeaders, doCutStream:
-		status = http.StatusOK
+	case g.call.store && (alone || !g.rule.action().free):
+		s.kept.add(g)
+	}
+	key.run(g)
+	if !x.alone() {
+		s.wait(x.ctx, time.Duration(g.rule.Latency))
+	}
+	x.serve()
+}
+
+// alone reports whether the generation goes on by itself, whatever becomes of the exchange.
+func (x *exchange) alone() bool { return x.g.call.background && x.g.rule.Do != doStatus }
+
+// serve does what the rule says.
+func (x *exchange) serve() {
+	r := &x.g.rule
+	for k, v := range r.Headers {
+		x.w.Header().Set(k, v)
+	}
+	if x.w.Header().Get(x.g.p.idHeader) == "" {
+		x.w.Header().Set(x.g.p.idHeader, "req_sim_"+strconv.FormatInt(x.g.n, 10))
+	}
+	switch {
+	case r.Do == doHang && !x.alone():
+		x.s.hang(x.ctx)
+		x.end()
+		panic(http.ErrAbortHandler)
+	case r.Do == doResetBeforeHeaders:
+		x.end()
+		reset(x.w)
+	default:
+		x.status = http.StatusOK
 		if r.Status != 0 {
-			status = r.Status
+			x.status = r.Status
 		}
-		s.answer(p, w, c, &r, rep, e.N, status, end)
+		x.answer()
 	}
 }
 
-// answer writes what the rule wants written, and calls end once.
-func (s *Server) answer(p *protocol, w http.ResponseWriter, c call, r *rule, rep reply, n int64, status int, end func()) {
-	if raw, ok := rawAnswer(p, r, status); ok {
-		send(w, status, raw, r, end)
+// end writes down how the exchange ended, before the last byte of the answer, or the reset: who has the answer finds it
+// in the ledger. What runs in the background ends by itself.
+func (x *exchange) end() {
+	g := x.g
+	if x.over || x.alone() {
 		return
 	}
-	if c.stream {
-		stream(p, w, c, r, rep, n, status, end)
+	x.over = true
+	gone := x.ctx.Err() != nil
+	in, out := billed(g.rep, &g.rule)
+	stopped := gone && !x.set.BillOnDisconnect
+	if stopped {
+		out = min(out, tokens(x.written))
+	}
+	x.s.note(x.s.ledger.end(g.e, g.rule.Do, x.status, gone, in, out))
+	none := stopped || g.rule.action().free
+	if none {
+		x.s.keys.release(x.key)
+	}
+	if none || gone && !x.set.StoreAbandoned {
+		x.s.kept.drop(g)
+	}
+	if !none {
+		g.ends(wasMade)
+	}
+}
+
+// answer writes what the rule wants written.
+func (x *exchange) answer() {
+	g := x.g
+	if raw, ok := rawAnswer(g.p, &g.rule, x.status); ok && !(g.call.stream && g.rule.errorEvent()) {
+		x.send(raw)
 		return
 	}
-	body, err := json.Marshal(p.body(c, rep, n))
+	if g.call.stream {
+		x.stream()
+		return
+	}
+	state := g.outcome()
+	if g.call.background {
+		state = "queued"
+	}
+	if x.w.Header().Get("Content-Type") == "" {
+		x.w.Header().Set("Content-Type", "application/json") // also of one with bad bytes in it
+	}
+	x.send(encode(g, state))
+}
+
+// encode is the body of an answer.
+func encode(g *generation, state string) []byte {
+	b, err := json.Marshal(g.p.body(g, state))
 	if err != nil {
-		end()
-		writeError(w, http.StatusInternalServerError, "the answer cannot be encoded")
-		return
+		return g.p.refusal(http.StatusInternalServerError, "the answer cannot be encoded")
 	}
-	send(w, status, body, r, end)
+	return spoil(b, &g.rule)
 }
 
-func chatBody(c call, rep reply, n int64) any {
-	return completion{
-		ID: completionID(n), Object: "chat.completion", Created: created, Model: c.model,
-		Choices: []choice{{Message: &message{Role: "assistant", Content: rep.text}, FinishReason: &rep.finish}},
-		Usage:   usageOf(rep),
-	}
-}
-
-// rawAnswer returns the body of an answer that is no completion.
+// rawAnswer returns the body of an answer that is none of the model's.
 func rawAnswer(p *protocol, r *rule, status int) ([]byte, bool) {
-	if raw, ok := r.rawBody(); ok {
+	fails := r.Do == doFail && p.failed
+	if raw, ok := r.rawBody(); ok && !fails {
 		return raw, true
 	}
-	switch r.Do {
-	case doStatus:
+	switch {
+	case r.Do == doStatus:
 		return p.refusal(status, "simulated status "+strconv.Itoa(status)), true
-	case doGarbage:
+	case r.Do == doGarbage:
 		return []byte("\x00\xff\xfe}{ this is no JSON <html>"), true
+	case r.errorEvent() && !fails:
+		return p.refusal(http.StatusInternalServerError, "simulated error in an answer"), true
 	}
 	return nil, false
 }
 
 // send writes a whole answer, or as much of it as the rule lets through.
-func send(w http.ResponseWriter, status int, body []byte, r *rule, end func()) {
+func (x *exchange) send(body []byte) {
+	w, r := x.w, &x.g.rule
 	contentType(w, body)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	end()
-	w.WriteHeader(status)
+	pad := max(r.LineBytes-len(body), 0)
+	if r.Do == doEndEarly {
+		w.Header().Set("Transfer-Encoding", "identity")
+	} else {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)+pad))
+	}
+	if r.Do != doStall {
+		x.end()
+	}
+	w.WriteHeader(x.status)
+	half := body[:len(body)/2]
 	switch r.Do {
 	case doResetAfterHeaders:
 		flush(w)
 		reset(w)
-	case doCutStream:
-		_, _ = w.Write(body[:len(body)/2])
-		flush(w)
-		panic(http.ErrAbortHandler)
+		return
+	case doCutEvent:
+		half = body[:inside(body)]
+	case doCutStream, doEndEarly, doStall:
 	default:
 		_, _ = w.Write(body)
+		x.pad(pad)
+		return
 	}
+	_, _ = w.Write(half)
+	flush(w)
+	switch r.Do {
+	case doEndEarly:
+		return
+	case doStall:
+		x.s.hang(x.ctx)
+		x.end()
+	}
+	panic(http.ErrAbortHandler)
 }
 
 func contentType(w http.ResponseWriter, body []byte) {
 	if w.Header().Get("Content-Type") != "" {
 		return
 	}
-	if json.Valid(body) {
+	switch {
+	case json.Valid(body):
 		w.Header().Set("Content-Type", "application/json")
-	} else {
+	case len(body) > 0 && body[0] == '<':
+		w.Header().Set("Content-Type", "text/html")
+	default:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	}
 }
@@ -203,9 +250,3 @@ func reset(w http.ResponseWriter) {
 }
 
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
-
-func completionID(n int64) string { return "chatcmpl-sim-" + strconv.FormatInt(n, 10) }
-
-func usageOf(rep reply) *usage {
-	return &usage{PromptTokens: rep.input, CompletionTokens: rep.output, TotalTokens: rep.input + rep.output}
-}

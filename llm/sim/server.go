@@ -24,11 +24,18 @@ type Config struct {
 
 // Server is the simulated model: an http.Handler, or a Provider in process. It is safe for concurrent use.
 type Server struct {
-	latency time.Duration
-	log     *slog.Logger
-	script  script
-	ledger  *ledger
-	mux     *http.ServeMux
+	latency  time.Duration
+	log      *slog.Logger
+	script   script
+	settings holder
+	ledger   *ledger
+	lookups  lookups
+	kept     kept
+	keys     keys
+	mux      *http.ServeMux
+
+	runMu   sync.Mutex // nothing is begun once Close waits
+	running sync.WaitGroup
 
 	closing   context.Context // ends when Close is called
 	close     context.CancelFunc
@@ -47,27 +54,43 @@ func New(cfg Config) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.settings.set(defaultSettings())
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.mux = http.NewServeMux()
-	s.mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.serve(completions, w, r) })
-	s.mux.HandleFunc("POST /v1/messages", func(w http.ResponseWriter, r *http.Request) { s.serve(messages, w, r) })
-	s.mux.HandleFunc("GET /v1/models", serveModels)
-	s.mux.HandleFunc("PUT /sim/rules", s.putRules)
-	s.mux.HandleFunc("GET /sim/rules", s.getRules)
-	s.mux.HandleFunc("GET /sim/requests", s.getRequests)
-	s.mux.HandleFunc("DELETE /sim/requests", s.deleteRequests)
-	s.mux.HandleFunc("GET /sim/totals", s.getTotals)
+	for pattern, serve := range map[string]http.HandlerFunc{
+		"POST /v1/chat/completions":      func(w http.ResponseWriter, r *http.Request) { s.serve(completions, w, r) },
+		"GET /v1/chat/completions":       s.serveCompletions,
+		"GET /v1/chat/completions/{id}":  s.serveCompletion,
+		"POST /v1/responses":             func(w http.ResponseWriter, r *http.Request) { s.serve(responses, w, r) },
+		"GET /v1/responses/{id}":         s.serveResponse,
+		"POST /v1/responses/{id}/cancel": s.serveCancel,
+		"POST /v1/messages":              func(w http.ResponseWriter, r *http.Request) { s.serve(messages, w, r) },
+		"GET /v1/models":                 serveModels,
+		"PUT /sim/rules":                 s.putRules,
+		"GET /sim/rules":                 s.getRules,
+		"PUT /sim/settings":              s.putSettings,
+		"GET /sim/settings":              s.getSettings,
+		"GET /sim/requests":              s.getRequests,
+		"DELETE /sim/requests":           s.deleteRequests,
+		"GET /sim/lookups":               s.getLookups,
+		"GET /sim/totals":                s.getTotals,
+	} {
+		s.mux.HandleFunc(pattern, serve)
+	}
 	return s, nil
 }
 
 // ServeHTTP serves the model and its control.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Close lets go of every call that hangs and closes the ledger. Shut the http.Server down after it, not before: that
+// Close lets go of every call that hangs, ends those in the background and closes the ledger. Shut the http.Server down after it, not before: that
 // waits for hanging calls.
 func (s *Server) Close() error {
 	s.closeOnce.Do(func() {
+		s.runMu.Lock()
 		s.close()
+		s.runMu.Unlock()
+		s.running.Wait()
 		s.ledger.mu.Lock()
 		defer s.ledger.mu.Unlock()
 		s.closeErr = s.ledger.file.close()
@@ -95,17 +118,6 @@ func (s *Server) hang(ctx context.Context) {
 	case <-ctx.Done():
 	case <-s.closing.Done():
 	}
-}
-
-// begin lists a call and picks what is done with it.
-func (s *Server) begin(c call, h headers) (*entry, rule) {
-	e := &entry{Model: c.model, Content: c.content, Headers: h}
-	s.note(s.ledger.arrive(e))
-	r := s.script.pick(c.model, c.content)
-	if r.Latency == 0 {
-		r.Latency = duration(s.latency)
-	}
-	return e, r
 }
 
 func (s *Server) note(err error) {
@@ -142,11 +154,14 @@ func (s *Server) getRequests(w http.ResponseWriter, _ *http.Request) {
 
 func (s *Server) deleteRequests(w http.ResponseWriter, _ *http.Request) {
 	s.note(s.ledger.clear())
+	s.lookups.clear()
 	w.WriteHeader(http.StatusNoContent)
 }
 
 func (s *Server) getTotals(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.ledger.total())
+	out := s.ledger.total()
+	out.Lookups = s.lookups.count()
+	writeJSON(w, http.StatusOK, out)
 }
 
 func serveModels(w http.ResponseWriter, _ *http.Request) {

@@ -1,100 +1,195 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
+	"iter"
 	"net/http"
+	"time"
+	"unicode/utf8"
 )
 
 // chunkBytes is the size of a streamed piece of text.
 const chunkBytes = 16
 
-// chunk is one event of a stream. Usage is left out unless it was asked for, as the protocol has it.
-type chunk struct {
-	ID      string   `json:"id"`
-	Object  string   `json:"object"`
-	Created int64    `json:"created"`
-	Model   string   `json:"model"`
-	Choices []choice `json:"choices"`
-	Usage   *usage   `json:"usage,omitempty"`
-}
-
-// eventWriter writes server-sent events until the client is gone or the rule's fault has happened.
-type eventWriter struct {
-	w    http.ResponseWriter
-	end  func() // to be called before the last event
-	over bool
-}
-
-// event writes v as one event, with its name when the protocol has names.
-func (out *eventWriter) event(name string, v any) {
-	b, err := json.Marshal(v)
-	if err != nil || out.over {
-		return
-	}
-	out.raw(name, b)
-}
-
-func (out *eventWriter) raw(name string, data []byte) {
-	var line []byte
-	if name != "" {
-		line = append(append(append(line, "event: "...), name...), '\n')
-	}
-	line = append(append(append(line, "data: "...), data...), "\n\n"...)
-	_, err := out.w.Write(line)
-	out.over = out.over || err != nil
-}
-
-// text writes the answer's text in pieces. A cut stream stops in the middle of it, and with it the handler.
-func (out *eventWriter) text(r *rule, text string, piece func(string)) {
-	pieces := split(text)
-	for i, p := range pieces {
-		if r.Do == doCutStream && i >= len(pieces)/2 || out.over {
-			break
+// split hands out a text in pieces of whole characters.
+func split(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for text != "" {
+			p := cut(text, chunkBytes)
+			text = text[len(p):]
+			if !yield(p) {
+				return
+			}
 		}
-		piece(p)
-		flush(out.w)
-	}
-	if r.Do == doCutStream {
-		out.end()
-		flush(out.w)
-		panic(http.ErrAbortHandler)
 	}
 }
 
-// stream writes the answer as server-sent events.
-func stream(p *protocol, w http.ResponseWriter, c call, r *rule, rep reply, n int64, status int, end func()) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-cache")
-	w.WriteHeader(status)
+// head begins a stream. Without an end of its own, its end is the connection's: who reads it cannot tell that it is early.
+func (x *exchange) head(ownEnd bool) {
+	h := x.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	if !ownEnd {
+		h.Set("Transfer-Encoding", "identity")
+	}
+	x.w.WriteHeader(x.status)
+}
+
+// stream writes the answer's events, and does in it what the rule says.
+func (x *exchange) stream() {
+	g, r := x.g, &x.g.rule
+	x.head(r.Do != doEndEarly)
 	if r.Do == doResetAfterHeaders {
-		end()
-		flush(w)
-		reset(w)
+		x.end()
+		flush(x.w)
+		reset(x.w)
 		return
 	}
-	p.stream(&eventWriter{w: w, end: end}, c, r, rep, n)
+	defer x.end()
+	at, said, index := r.at(pieces(g.rep.text)), 0, int64(0)
+	for ev := range g.p.events(g) {
+		if ev.kind > kindOpening && !x.made() {
+			return
+		}
+		struck := at >= 0 && (ev.kind == kindPiece && said == at || ev.kind > kindPiece || ev.kind == kindFrame && at == 0 && r.errorEvent())
+		if struck && !(r.Do == doFail && g.p.failed) {
+			x.strike(ev, index)
+			return
+		}
+		if ev.kind == kindPiece {
+			x.s.wait(x.ctx, time.Duration(r.ChunkLatency))
+			said++
+		}
+		if ev.kind == kindMarker {
+			x.end()
+			if r.Do == doNoMarker {
+				return
+			}
+		}
+		if !x.put(ev) {
+			return
+		}
+		index++
+	}
 }
 
-func chatStream(out *eventWriter, c call, r *rule, rep reply, n int64) {
-	event := func(ch []choice, u *usage) {
-		out.event("", chunk{completionID(n), "chat.completion.chunk", created, c.model, ch, u})
+// resume writes the events behind the one of that index, without any fault: those were the first connection's.
+func (x *exchange) resume(after int64) {
+	x.head(true)
+	index := int64(0)
+	for ev := range x.g.p.events(x.g) {
+		if ev.kind > kindOpening && !x.made() {
+			return
+		}
+		if index > after && !x.put(ev) {
+			return
+		}
+		index++
 	}
-	event([]choice{{Delta: &message{Role: "assistant"}}}, nil)
-	out.text(r, rep.text, func(piece string) { event([]choice{{Delta: &message{Content: piece}}}, nil) })
-	event([]choice{{Delta: &message{}, FinishReason: &rep.finish}}, nil)
-	if c.usage {
-		event([]choice{}, usageOf(rep))
-	}
-	out.end()
-	out.raw("", []byte("[DONE]"))
 }
 
-func split(text string) []string {
-	var out []string
-	for len(text) > 0 {
-		p := cut(text, chunkBytes)
-		out = append(out, p)
-		text = text[len(p):]
+// made waits for what is generated in the background, and reports whether there is anything to be written.
+func (x *exchange) made() bool {
+	if !x.g.call.background {
+		return true
 	}
-	return out
+	select {
+	case <-x.g.done:
+		return !x.g.cancelled()
+	default:
+	}
+	flush(x.w)
+	select {
+	case <-x.g.done:
+		return !x.g.cancelled()
+	case <-x.ctx.Done():
+	case <-x.s.closing.Done():
+	}
+	return false
+}
+
+// strike is the fault of a stream; ev is what would have come next.
+func (x *exchange) strike(ev event, index int64) {
+	switch r := &x.g.rule; r.Do {
+	case doStall:
+		flush(x.w)
+		x.s.hang(x.ctx)
+	case doCutEvent:
+		line := x.line(ev)
+		_, _ = x.w.Write(line[:inside(line)])
+		x.end()
+		flush(x.w)
+	case doErrorFirst, doErrorLate, doFail:
+		x.end()
+		data, ok := r.rawBody()
+		if !ok {
+			data = x.g.p.refusal(http.StatusInternalServerError, "simulated error in the stream")
+		}
+		x.put(x.g.p.failure(index, data))
+		return
+	}
+	x.end()
+	if x.g.rule.Do == doEndEarly {
+		return
+	}
+	flush(x.w)
+	panic(http.ErrAbortHandler)
+}
+
+// put writes one event, and reports whether the client is still there.
+func (x *exchange) put(ev event) bool {
+	line := x.line(ev)
+	pad := 0
+	if ev.kind == kindPiece {
+		pad = x.g.rule.LineBytes - len(line)
+	}
+	if _, err := x.w.Write(line); err != nil || !x.pad(pad) {
+		return false
+	}
+	if _, err := x.w.Write([]byte("\n\n")); err != nil {
+		return false
+	}
+	x.written += ev.text
+	if ev.kind == kindPiece {
+		flush(x.w)
+	}
+	return true
+}
+
+// line is an event up to its last line's end.
+func (x *exchange) line(ev event) []byte {
+	data, raw := ev.data.([]byte)
+	if !raw {
+		var err error
+		if data, err = json.Marshal(ev.data); err != nil {
+			data = nil // maps and strings only: it cannot fail
+		}
+		data = spoil(data, &x.g.rule)
+	}
+	var line []byte
+	if ev.name != "" {
+		line = append(append(append(line, "event: "...), ev.name...), '\n')
+	}
+	return append(append(line, "data: "...), data...)
+}
+
+// pad writes n spaces, which mean nothing behind JSON.
+func (x *exchange) pad(n int) bool {
+	for spaces := bytes.Repeat([]byte{' '}, min(max(n, 0), 64<<10)); n > 0; n -= len(spaces) {
+		if _, err := x.w.Write(spaces[:min(n, len(spaces))]); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// inside is a place within b, and within a character of more than one byte when there is one.
+func inside(b []byte) int {
+	for i := range b {
+		if !utf8.RuneStart(b[i]) {
+			return i
+		}
+	}
+	return len(b) / 2
 }
