@@ -23,7 +23,7 @@ func decide(cfg Config, w *tasks.Work, f *llm.Failure, cause error, took time.Du
 	d := decision{outcome: tasks.OutcomeFail, class: string(f.Class)}
 	stop := w.OnAmbiguous == tasks.AmbiguousStop && !recovers
 	switch {
-	case errors.Is(cause, errLeaseLost), errors.Is(cause, errStopped):
+	case errors.Is(cause, errLeaseLost), errors.Is(cause, errTaskOver), errors.Is(cause, errStopped):
 		// Not the task's fault: whoever comes next goes on at once, within the budget.
 		d.class = string(llm.Cancelled)
 		if f.Class == llm.NotSent {

@@ -185,6 +185,11 @@ type worker struct {
 
 func (w *world) start(name string, change ...func(*consumer.Config)) *worker {
 	w.t.Helper()
+	return w.startWith(w.model, name, change...)
+}
+
+func (w *world) startWith(provider llm.Provider, name string, change ...func(*consumer.Config)) *worker {
+	w.t.Helper()
 	cfg := consumer.Config{
 		Kafka: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...)},
 		Topic: topic, Group: group, Worker: name, Protocol: w.protocol,
@@ -196,7 +201,7 @@ func (w *world) start(name string, change ...func(*consumer.Config)) *worker {
 	for _, f := range change {
 		f(&cfg)
 	}
-	c, err := consumer.New(cfg, w.tasks, w.model, kafka.New(kafka.Config{Group: group, Logger: cfg.Logger}))
+	c, err := consumer.New(cfg, w.tasks, provider, kafka.New(kafka.Config{Group: group, Logger: cfg.Logger}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

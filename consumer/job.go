@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,12 +12,14 @@ import (
 	"github.com/fencepost/fencepost/tasks"
 )
 
-// Causes with which a running call is cancelled.
+// Causes with which a running call is cancelled. Where another attempt goes on, what runs at the provider is left running
+// to be found there.
 var (
-	errLeaseLost = errors.New("the assignment was lost: its lease ended, it was taken over or the task was cancelled")
+	errLeaseLost = fmt.Errorf("the assignment was lost: its lease ended or it was taken over: %w", llm.ErrHandedOn)
+	errTaskOver  = errors.New("the task has ended: it was cancelled, or another attempt's answer is saved")
 	errDeadline  = errors.New("the task's deadline passed")
 	errTimeout   = errors.New("the call took longer than the call timeout")
-	errStopped   = errors.New("the worker stops")
+	errStopped   = fmt.Errorf("the worker stops: %w", llm.ErrHandedOn)
 )
 
 // job is one assignment in work, from the claim to its settle.

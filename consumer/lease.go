@@ -2,8 +2,11 @@ package consumer
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/fencepost/fencepost/tasks"
 )
@@ -83,15 +86,42 @@ func (c *Consumer) renew(ctx context.Context, jobs []*job) {
 		c.log.Warn("lease renewal failed, trying again", "tasks", len(jobs), "error", err)
 		return
 	}
+	var lost []*job
 	c.leases.mu.Lock()
-	defer c.leases.mu.Unlock()
 	for i, j := range jobs {
 		switch {
 		case kept[i] == tasks.RenewalKept:
 			j.renewed = sent
 		case kept[i] == tasks.RenewalLost && !j.settling:
-			j.cancel(errLeaseLost)
+			lost = append(lost, j)
 		}
+	}
+	c.leases.mu.Unlock()
+	c.lose(ctx, lost)
+}
+
+// lose cancels the calls of lost assignments, and says whether anybody goes on with their tasks: what runs at the
+// provider for a task that is over is stopped there, too.
+func (c *Consumer) lose(ctx context.Context, lost []*job) {
+	if len(lost) == 0 {
+		return
+	}
+	ids := make([]uuid.UUID, len(lost))
+	for i, j := range lost {
+		ids[i] = j.work.TaskID
+	}
+	storeCtx, cancel := context.WithTimeout(ctx, c.cfg.Lease/4)
+	over, err := c.store.Finished(storeCtx, ids)
+	cancel()
+	if err != nil {
+		c.log.Debug("what became of lost assignments is not known", "tasks", len(lost), "error", err)
+	}
+	for _, j := range lost {
+		cause := errLeaseLost
+		if slices.Contains(over, j.work.TaskID) {
+			cause = errTaskOver
+		}
+		j.cancel(cause)
 	}
 }
 
