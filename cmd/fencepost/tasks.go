@@ -150,6 +150,13 @@ func newTasksShow(a *app) *cobra.Command {
 				}
 				return d.Reply.Text
 			}},
+			cli.Column[taskDetail]{Title: "TEMPLATE", Text: func(d taskDetail) string {
+				if d.PromptTemplateVersion == "" {
+					return d.PromptTemplate
+				}
+				return d.PromptTemplate + "@" + d.PromptTemplateVersion
+			}},
+			cli.Column[taskDetail]{Title: "HISTORY", Text: func(d taskDetail) string { return history(d.Task) }},
 			cli.Column[taskDetail]{Title: "LEDGER", Text: func(d taskDetail) string { return ledger(d.attempts) }})
 		for i := range columns {
 			columns[i].Wide = false
@@ -159,11 +166,27 @@ func newTasksShow(a *app) *cobra.Command {
 	return cmd
 }
 
+// history is how much of the conversation was sent along.
+func history(t tasks.Task) string {
+	switch {
+	case t.HistoryDropped > 0:
+		return cli.Number(t.HistoryTurns) + " turns, " + cli.Number(t.HistoryDropped) + " left out"
+	case t.HistoryTurns > 0:
+		return cli.Number(t.HistoryTurns) + " turns"
+	}
+	return ""
+}
+
 // ledger is the attempts on one line.
 func ledger(attempts []tasks.Attempt) string {
 	parts := make([]string, len(attempts))
+	number := make(map[int64]int, len(attempts)) // by version
 	for i, a := range attempts {
+		number[a.Version] = a.Number
 		parts[i] = "#" + cli.Number(a.Number) + " " + string(a.Outcome)
+		if from, ok := number[a.Recovered]; ok {
+			parts[i] += " with the answer of #" + cli.Number(from)
+		}
 		if a.FailureClass != "" {
 			parts[i] += " (" + a.FailureClass + ")"
 		}

@@ -72,6 +72,15 @@ func TestI6_PostgresConcurrentRequestsOfOneKey(t *testing.T) {
 	concurrentRequestsOfOneKey(t, newPostgresAPI(t, nil))
 }
 
+func TestI6_PostgresChangedTemplatesDoNotRefuseTheRepeat(t *testing.T) {
+	store, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	changedTemplates(t, store)
+}
+
 // A message that was sent after another's 202 stands after it, however the batches fall.
 func TestPostgresKeepsTheOrderOfAConversation(t *testing.T) {
 	a := newPostgresAPI(t, nil)

@@ -62,7 +62,7 @@ type test struct {
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, tests := range [][]test{
 		submitTests, poisonTests, textTests, claimTests, budgetTests, renewTests, settleTests, fenceTests, raceTests, cancelTests,
-		ledgerTests, outboxTests, recoverTests, readTests, ackTests, workspaceTests, placeTests, liveTests,
+		ledgerTests, outboxTests, recoverTests, readTests, bindingTests, ackTests, workspaceTests, placeTests, liveTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
