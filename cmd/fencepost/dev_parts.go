@@ -57,6 +57,9 @@ func (d *devCommand) startParts(ctx context.Context) (node.Config, error) {
 	if config.Provider, err = d.llm.open(d.a); err != nil {
 		return config, err
 	}
+	if config.Gate, err = d.llm.gate(); err != nil {
+		return config, err
+	}
 	if config.Prices, err = d.llm.prices(); err != nil {
 		return config, err
 	}

@@ -63,6 +63,9 @@ A second signal stops at once. The admin listener answers /readyz, /healthz, /me
 				if config.Provider, err = llm.open(a); err != nil {
 					return err
 				}
+				if config.Gate, err = llm.gate(); err != nil {
+					return err
+				}
 				if config.Prices, err = llm.prices(); err != nil {
 					return err
 				}

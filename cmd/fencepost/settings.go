@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -14,9 +12,6 @@ import (
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/cli"
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/node"
 	"github.com/fencepost/fencepost/consumer"
-	"github.com/fencepost/fencepost/llm"
-	"github.com/fencepost/fencepost/llm/anthropic"
-	"github.com/fencepost/fencepost/llm/openai"
 	"github.com/fencepost/fencepost/tasks/httpapi"
 	"github.com/fencepost/fencepost/tasks/postgres"
 )
@@ -102,101 +97,6 @@ func (p *postgresSettings) open(ctx context.Context) (*postgres.Store, error) {
 	return store, nil
 }
 
-// llmSettings are which model is called and how.
-type llmSettings struct {
-	provider   *cli.Choice
-	baseURL    string
-	model      string
-	apiKeyFile string
-	pricesFile string
-	stream     bool
-	firstToken time.Duration
-	idle       time.Duration
-}
-
-// openAIBaseURL is used when nothing else is said, as by OpenAI's own clients.
-const openAIBaseURL = "https://api.openai.com/v1"
-
-func (l *llmSettings) flags(f *pflag.FlagSet) {
-	l.provider = cli.NewChoice("sim", "openai", "anthropic")
-	f.Var(l.provider, "llm-provider", "what is called for answers")
-	f.StringVar(&l.baseURL, "llm-base-url", "", "`URL` of the provider: an origin for sim and anthropic, ends in /v1 for openai (default: the provider's own)")
-	f.StringVar(&l.model, "llm-model", "", "model of messages that name none (default for sim: sim-1)")
-	f.StringVar(&l.apiKeyFile, "llm-api-key-file", "", "`file` with the provider's key; or set FENCEPOST_LLM_API_KEY")
-	f.BoolVar(&l.stream, "llm-stream", true, "have answers sent as they are made, so that a call that stands still is given up early")
-	f.DurationVar(&l.firstToken, "llm-first-token-timeout", 90*time.Second, "longest silence before a streamed answer begins")
-	f.DurationVar(&l.idle, "llm-idle-timeout", time.Minute, "longest silence within a streamed answer")
-	f.StringVar(&l.pricesFile, "prices-file", "", "CSV `file` of prices that go before the built-in ones, with the same columns")
-}
-
-// defaultModel is the model of messages that name none; empty: each has to name one.
-func (l *llmSettings) defaultModel() string {
-	if l.model == "" && l.provider.String() == "sim" {
-		return "sim-1"
-	}
-	return l.model
-}
-
-// open makes the provider.
-func (l *llmSettings) open(a *app) (llm.Provider, error) {
-	key, _, err := cli.Secret("llm-api-key", l.apiKeyFile, a.LookupEnv)
-	if err != nil {
-		return nil, err
-	}
-	config := openai.Config{
-		Name: l.provider.String(), BaseURL: l.baseURL, APIKey: key,
-		HTTP:   llm.TransportConfig{Proxy: http.ProxyFromEnvironment, FirstToken: l.firstToken, Idle: l.idle},
-		Stream: l.stream,
-	}
-	switch config.Name {
-	case "sim":
-		if config.BaseURL == "" {
-			return nil, cli.Usage("start one with `fencepost llm-sim`, or choose --llm-provider openai", "--llm-base-url (or %s) is missing", cli.Env("llm-base-url"))
-		}
-		config.BaseURL = strings.TrimRight(config.BaseURL, "/")
-		switch u, err := url.Parse(config.BaseURL); {
-		case err != nil || u.Host == "":
-			return nil, cli.Usage("for example http://127.0.0.1:8090", "--llm-base-url: %q is not an origin", l.baseURL)
-		case u.Path != "":
-			return nil, cli.Usage("for example http://"+u.Host, "--llm-base-url: sim wants an origin, without the path %q", u.Path)
-		}
-		config.BaseURL += "/v1"
-	case "openai":
-		if config.BaseURL == "" {
-			config.BaseURL = openAIBaseURL
-		}
-		if key == "" && config.BaseURL == openAIBaseURL {
-			return nil, cli.Usage("set "+cli.Env("llm-api-key")+" or --llm-api-key-file", "--llm-provider openai needs an API key")
-		}
-		config.Name = providerAt(config.BaseURL)
-	case "anthropic":
-		return l.openAnthropic(config)
-	}
-	p, err := openai.New(config)
-	if err != nil {
-		return nil, cli.Usage("", "--llm-base-url: %v", err)
-	}
-	return p, nil
-}
-
-func (l *llmSettings) openAnthropic(c openai.Config) (llm.Provider, error) {
-	if c.BaseURL == "" {
-		c.BaseURL = anthropic.BaseURL
-	}
-	if c.APIKey == "" && c.BaseURL == anthropic.BaseURL {
-		return nil, cli.Usage("set "+cli.Env("llm-api-key")+" or --llm-api-key-file", "--llm-provider anthropic needs an API key")
-	}
-	// As with OpenAI's language: another server's models may cost something else, and must not get the list prices.
-	if u, err := url.Parse(c.BaseURL); err != nil || !strings.EqualFold(u.Hostname(), "api.anthropic.com") {
-		c.Name = "anthropic-compatible"
-	}
-	p, err := anthropic.New(anthropic.Config{Name: c.Name, BaseURL: c.BaseURL, APIKey: c.APIKey, HTTP: c.HTTP, Stream: c.Stream})
-	if err != nil {
-		return nil, cli.Usage("", "--llm-base-url: %v", err)
-	}
-	return p, nil
-}
-
 // nodeSettings are how the roles work.
 type nodeSettings struct {
 	listen, adminListen   string
@@ -207,6 +107,9 @@ type nodeSettings struct {
 	lease, callTimeout    time.Duration
 	drain, session, start time.Duration
 	stop                  time.Duration
+	historyTurns          int
+	historyTokens         int
+	liveTokens            bool
 	maxAttempts           int
 	deadline, retention   time.Duration
 	promptTemplates       string
@@ -229,6 +132,9 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.DurationVar(&n.stop, "stop-timeout", 25*time.Second, "how long a stop lets calls go on altogether; what needs longer is called again elsewhere")
 	f.DurationVar(&n.session, "session-timeout", 15*time.Second, "how long the group waits for a worker that says nothing; classic only, KIP-848 groups have the broker's setting")
 	f.DurationVar(&n.start, "start-timeout", 30*time.Second, "how long a start waits for Postgres and for Kafka")
+	f.IntVar(&n.historyTurns, "history-turns", 20, "earlier messages of the conversation that are sent along; 0: none")
+	f.IntVar(&n.historyTokens, "history-tokens", 8000, "tokens of them, by an estimate; the oldest are left out first")
+	f.BoolVar(&n.liveTokens, "live-tokens", true, "keep the text of running calls where those who watch can read it")
 	f.IntVar(&n.maxAttempts, "max-attempts", 5, "provider calls for a task, unless the message says otherwise")
 	f.DurationVar(&n.deadline, "deadline", time.Hour, "age at which a task is given up, unless the message says otherwise")
 	f.DurationVar(&n.retention, "retention", 24*time.Hour, "how long idempotency keys are remembered")
@@ -256,6 +162,12 @@ func (n *nodeSettings) check() error {
 	if n.instanceID != "" && n.protocol.String() != string(consumer.ProtocolClassic) {
 		return cli.Usage("", "--instance-id: needs --group-protocol classic, since the client cannot leave a KIP-848 group with one")
 	}
+	if n.historyTurns < 0 || n.historyTurns > 1000 {
+		return cli.Usage("", "--history-turns: %d is not within 0 and 1000", n.historyTurns)
+	}
+	if n.historyTokens < 1 || n.historyTokens > 2_000_000 {
+		return cli.Usage("to send nothing along: --history-turns 0", "--history-tokens: %d is not within 1 and 2000000", n.historyTokens)
+	}
 	if n.maxAttempts < 1 || n.maxAttempts > 20 {
 		return cli.Usage("", "--max-attempts: %d is not within 1 and 20", n.maxAttempts)
 	}
@@ -264,14 +176,20 @@ func (n *nodeSettings) check() error {
 
 // config is the part of a node's configuration that comes from here.
 func (n *nodeSettings) config(model string) node.Config {
+	turns := n.historyTurns
+	if turns == 0 {
+		turns = -1 // to the worker 0 is its default
+	}
 	return node.Config{
 		Listen: n.listen, AdminListen: n.adminListen,
 		Consumer: consumer.Config{
 			Protocol: consumer.Protocol(n.protocol.String()), InstanceID: n.instanceID,
 			Order: consumer.Order(n.order.String()), MaxInFlight: n.maxInFlight, Lease: n.lease, CallTimeout: n.callTimeout,
+			HistoryTurns: turns, HistoryTokens: n.historyTokens,
 			DrainTimeout: n.drain, StopTimeout: n.stop, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
 		},
 		Defaults:          httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
+		LiveTokens:        n.liveTokens,
 		OffsetsInPostgres: n.offsets.String() == "postgres",
 		StartTimeout:      n.start, DrainTimeout: n.drain,
 		Version: version(),

@@ -48,6 +48,7 @@ type Config struct {
 	Kafka       Kafka
 	PostgresURL string
 	Provider    llm.Provider // only for the worker
+	Gate        *llm.Gate    // only for the worker; nil: calls begin whenever there is work
 	Prices      *llm.Prices  // only for the worker; nil: what calls cost is unknown
 
 	Listen      string // of the API
@@ -59,6 +60,8 @@ type Config struct {
 	Consumer consumer.Config
 	// OffsetsInPostgres keeps the worker's positions with the replies; the group's commits follow.
 	OffsetsInPostgres bool
+	// LiveTokens has the worker keep the text of running calls in the database.
+	LiveTokens bool
 	// Defaults are the API's for submissions.
 	Defaults httpapi.Defaults
 	// Templates are what messages may name; nil: any name, which then is nothing but a word.

@@ -60,6 +60,13 @@ func (n *Node) buildWorker() error {
 	if prices := n.config.Prices; prices != nil {
 		config.Price = prices.Cost
 	}
+	if gate := n.config.Gate; gate != nil {
+		config.Gate = gate
+		n.registry.MustRegister(newGateCollector(gate, n.config.Provider.Name()))
+	}
+	if n.config.LiveTokens {
+		config.Live = n.store
+	}
 	if n.config.OffsetsInPostgres {
 		config.Owners = places.New(n.store.Pool())
 	}
