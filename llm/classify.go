@@ -44,17 +44,8 @@ var quotaTexts = []string{"reached your specified api usage limits", "credit bal
 // key and the prompt, which a provider may repeat in its own words.
 func Refused(resp Response, wire Wire, hide ...string) *Failure {
 	said := DecodeError(resp.Body)
-	f := &Failure{
-		Class:  Ambiguous,
-		Status: resp.Status,
-		Report: Report{WireRequests: wire.Requests, RequestID: RequestID(resp.Header)},
-	}
-	for _, row := range statusClass {
-		if resp.Status >= row.from && resp.Status <= row.to {
-			f.Class, f.Config = row.class, row.config
-			break
-		}
-	}
+	f := &Failure{Status: resp.Status, Report: Report{WireRequests: wire.Requests, RequestID: RequestID(resp.Header)}}
+	f.Class, f.Config = classOf(resp.Status)
 	switch {
 	case quota(resp.Status, said):
 		f.Class, f.Config = Quota, false
@@ -75,6 +66,15 @@ func Refused(resp Response, wire Wire, hide ...string) *Failure {
 	}
 	f.Message = refusal(resp.Status, said, hide)
 	return f
+}
+
+func classOf(status int) (c Class, config bool) {
+	for _, row := range statusClass {
+		if status >= row.from && status <= row.to {
+			return row.class, row.config
+		}
+	}
+	return Ambiguous, false
 }
 
 func quota(status int, said ProviderError) bool {

@@ -145,6 +145,28 @@ func TestRetryAfter(t *testing.T) {
 		{"X-Ms-Retry-After-Ms: 20", 20 * time.Millisecond},
 		{"Retry-After-Ms: 20\nRetry-After: 7", 20 * time.Millisecond},
 		{"Retry-After-Ms: junk\nRetry-After: 7", 7 * time.Second},
+
+		// What remains and when it is renewed, where nothing else is said.
+		{"X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 1s", time.Second},
+		{"X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 6m0s", 6 * time.Minute},
+		{"X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 17.5ms", 17500 * time.Microsecond},
+		{"X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 1s\nX-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 3s", 3 * time.Second},
+		{"X-RateLimit-Remaining-Requests: 5\nX-RateLimit-Reset-Requests: 9s\nX-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 3s", 3 * time.Second},
+		{"X-RateLimit-Remaining-Requests: 5\nX-RateLimit-Reset-Requests: 9s", 0},
+		{"X-RateLimit-Reset-Requests: 9s", 0},
+		{"X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 48h", MaxRetryAfter},
+		{"X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: -3s", 0},
+		{"X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: soon", 0},
+		{"X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 30", 0},
+		{"X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 30s\nRetry-After: 7", 7 * time.Second},
+		{"X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 30s\nRetry-After: 0", 0},
+		{"X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 30s\nRetry-After: junk", 30 * time.Second},
+		{"Anthropic-RateLimit-Requests-Remaining: 0\nAnthropic-RateLimit-Requests-Reset: 2026-10-01T12:00:20Z", 20 * time.Second},
+		{"Anthropic-RateLimit-Tokens-Remaining: 0\nAnthropic-RateLimit-Tokens-Reset: 2026-10-01T12:01:00Z", time.Minute},
+		{"Anthropic-RateLimit-Input-Tokens-Remaining: 0\nAnthropic-RateLimit-Input-Tokens-Reset: 2026-10-01T14:00:05+02:00", 5 * time.Second},
+		{"Anthropic-RateLimit-Output-Tokens-Remaining: 0\nAnthropic-RateLimit-Output-Tokens-Reset: 2026-10-01T11:59:00Z", 0},
+		{"Anthropic-RateLimit-Output-Tokens-Remaining: 12\nAnthropic-RateLimit-Output-Tokens-Reset: 2026-10-01T12:59:00Z", 0},
+		{"Anthropic-RateLimit-Output-Tokens-Remaining: 0\nAnthropic-RateLimit-Output-Tokens-Reset: 2026-10-02T12:59:00Z", MaxRetryAfter},
 	} {
 		h := http.Header{}
 		for line := range strings.SplitSeq(c.header, "\n") {

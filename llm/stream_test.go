@@ -249,6 +249,9 @@ func TestRefusedInStream(t *testing.T) {
 		`{"error":{"type":"insufficient_quota","code":"insufficient_quota","message":"m"}}`:   Quota,
 		`{"error":{"type":"api_error","message":"Your credit balance is too low for this."}}`: Quota,
 		`{"type":"error","error":{"type":"api_error"}}`:                                       Ambiguous,
+		`{"error":{"code":402,"message":"m"}}`:                                                Quota, `{"error":{"code":"400","message":"m"}}`: Permanent, `{"error":{"code":401}}`: Permanent,
+		`{"error":{"code":502,"message":"m"}}`: Ambiguous, `{"error":{"code":408}}`: Ambiguous, `{"error":{"code":503}}`: Overloaded, `{"error":{"code":529}}`: Overloaded,
+		`{"error":{"code":200}}`: Ambiguous, `{"error":{"code":42900}}`: Ambiguous, `{"error":{"code":-429}}`: Ambiguous,
 		`{}`: Ambiguous, `x`: Ambiguous, `null`: Ambiguous,
 	} {
 		for _, output := range []bool{false, true} {
