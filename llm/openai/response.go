@@ -59,6 +59,7 @@ type response struct {
 		} `json:"content"`
 	} `json:"output"`
 	Usage json.RawMessage `json:"usage"`
+	Tier  json.RawMessage `json:"service_tier"`
 }
 
 // id is what the response can be looked up by, empty when it cannot.
@@ -107,7 +108,7 @@ func unfit(why string, status int, report llm.Report) *llm.Failure {
 
 // report adds what the response says of itself.
 func (r *response) report(report llm.Report) llm.Report {
-	report.Model, report.Usage = reported(r.Model), decodeResponseUsage(r.Usage)
+	report.Model, report.Usage = reported(r.Model), decodeResponseUsage(r.Usage, r.Tier)
 	if report.RequestID == "" {
 		report.RequestID = reported(r.ID)
 	}

@@ -90,7 +90,7 @@ func TestResponseAnswers(t *testing.T) {
 	} {
 		for _, stream := range []bool{false, true} {
 			t.Run(c.name+map[bool]string{false: "/whole", true: "/streamed"}[stream], func(t *testing.T) {
-				s := serve(t, func(w http.ResponseWriter, r asked, _ int) {
+				s := serve(t, func(w http.ResponseWriter, r asked) {
 					w.Header().Set("X-Request-Id", "req_1")
 					if !stream {
 						answerJSON(w, 200, c.body)
@@ -147,7 +147,7 @@ func TestResponsesThatAreNone(t *testing.T) {
 		strings.Replace(completed("hi"), `"hi"`, `"hi","text":{"value":"ho"}`, 1):    llm.Ambiguous,
 		strings.Replace(completed("hi"), `"content":[`, `"content":[null],"a":[`, 1): llm.RejectedOutput,
 	} {
-		s := serve(t, func(w http.ResponseWriter, r asked, _ int) { answerJSON(w, 200, body) })
+		s := serve(t, func(w http.ResponseWriter, r asked) { answerJSON(w, 200, body) })
 		a, err := newResponses(t, s, openai.Config{}).Call(context.Background(), llm.Request{Model: "m", Content: "c"})
 		var f *llm.Failure
 		if !errors.As(err, &f) || f.Class != class || a.Text != "" || f.WireRequests != 1 || f.Status != 200 {
@@ -196,7 +196,7 @@ func TestResponseStreams(t *testing.T) {
 		{"error member", []string{`{"error":{"message":"m","code":502}}`}, false, llm.Ambiguous, "502"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := serve(t, func(w http.ResponseWriter, r asked, _ int) {
+			s := serve(t, func(w http.ResponseWriter, r asked) {
 				answerEvents(w, c.events...)
 				if c.dies {
 					die()
@@ -227,7 +227,7 @@ func TestResponseStreams(t *testing.T) {
 // What is sent: the conversation in its order, cleaned; nothing is kept at the provider that nobody asks for again.
 func TestResponseRequest(t *testing.T) {
 	temp, limit := 0.5, 99
-	s := serve(t, func(w http.ResponseWriter, r asked, _ int) { answerJSON(w, 200, completed("hi")) })
+	s := serve(t, func(w http.ResponseWriter, r asked) { answerJSON(w, 200, completed("hi")) })
 	req := llm.Request{Model: "m", System: "s\x00", Content: "c\xff", Temperature: &temp, MaxOutputTokens: &limit, Op: "op-1",
 		History: []llm.Message{{Role: llm.RoleUser, Text: "q\x00"}, {Role: llm.RoleAssistant, Text: "a"}, {Role: llm.RoleUser}}}
 	var told int

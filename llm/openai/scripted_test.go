@@ -24,8 +24,8 @@ type asked struct {
 	body   string
 }
 
-// serve answers with do, which is told how many requests of that method and path came before.
-func serve(t testing.TB, do func(w http.ResponseWriter, r asked, n int)) *scripted {
+// serve answers with do.
+func serve(t testing.TB, do func(w http.ResponseWriter, r asked)) *scripted {
 	t.Helper()
 	s := &scripted{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,10 +35,9 @@ func serve(t testing.TB, do func(w http.ResponseWriter, r asked, n int)) *script
 			a.what += "?" + r.URL.RawQuery
 		}
 		s.mu.Lock()
-		n := s.count(a.what)
 		s.seen = append(s.seen, a)
 		s.mu.Unlock()
-		do(w, a, n)
+		do(w, a)
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.Start()

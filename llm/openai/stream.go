@@ -12,6 +12,7 @@ type chunk struct {
 	ID      json.RawMessage `json:"id"`
 	Error   json.RawMessage `json:"error"`
 	Model   json.RawMessage `json:"model"`
+	Tier    json.RawMessage `json:"service_tier"`
 	Choices []struct {
 		Index        int             `json:"index"`
 		FinishReason *string         `json:"finish_reason"`
@@ -26,6 +27,7 @@ type chunk struct {
 // assembly puts the chunks of a stream together to choice 0.
 type assembly struct {
 	id, model string
+	tier      string // as the last chunk that named one has it
 	text      strings.Builder
 	refused   bool
 	finish    string
@@ -55,6 +57,9 @@ func (a *assembly) take(e llm.Event) (more bool) {
 	}
 	if a.model == "" {
 		a.model = reported(c.Model)
+	}
+	if tier := llm.ServiceTier(c.Tier); tier != "" {
+		a.tier = tier
 	}
 	if u := decodeUsage(e.Data); u != nil {
 		a.usage = u // the last word counts: some servers send a running count
@@ -97,6 +102,9 @@ func (a *assembly) answer(resp llm.Response, wire llm.Wire, err *llm.Failure, hi
 	report := llm.Report{WireRequests: wire.Requests, RequestID: llm.RequestID(resp.Header), Model: a.model, Usage: a.usage}
 	if report.RequestID == "" {
 		report.RequestID = a.id
+	}
+	if u := a.usage; u != nil && !strings.HasPrefix(u.Tier, a.tier) {
+		u.Tier = a.tier + u.Tier // the chunk with the counts did not repeat it
 	}
 	unfit := func(why string) (llm.Answer, error) {
 		f := llm.Unfit(why, report, errNotCompletion)

@@ -11,6 +11,7 @@ type tokens struct {
 	in, out               *int64
 	inDetails, outDetails json.RawMessage
 	total                 json.RawMessage
+	tier                  json.RawMessage
 }
 
 // decodeUsage returns what a chat completion says was billed, nil when it says nothing that can be read.
@@ -23,16 +24,17 @@ func decodeUsage(body []byte) *llm.Usage {
 			CompletionDetails json.RawMessage `json:"completion_tokens_details"`
 			Total             json.RawMessage `json:"total_tokens"`
 		} `json:"usage"`
+		Tier json.RawMessage `json:"service_tier"`
 	}
 	if json.Unmarshal(body, &top) != nil {
 		return nil
 	}
 	u := top.Usage
-	return tokens{u.Prompt, u.Completion, u.PromptDetails, u.CompletionDetails, u.Total}.usage()
+	return tokens{u.Prompt, u.Completion, u.PromptDetails, u.CompletionDetails, u.Total, top.Tier}.usage()
 }
 
-// decodeResponseUsage is decodeUsage for the usage member of a response.
-func decodeResponseUsage(raw json.RawMessage) *llm.Usage {
+// decodeResponseUsage is decodeUsage for the usage and service tier members of a response.
+func decodeResponseUsage(raw, tier json.RawMessage) *llm.Usage {
 	var u struct {
 		Input         *int64          `json:"input_tokens"`
 		Output        *int64          `json:"output_tokens"`
@@ -43,7 +45,7 @@ func decodeResponseUsage(raw json.RawMessage) *llm.Usage {
 	if json.Unmarshal(raw, &u) != nil {
 		return nil
 	}
-	return tokens{u.Input, u.Output, u.InputDetails, u.OutputDetails, u.Total}.usage()
+	return tokens{u.Input, u.Output, u.InputDetails, u.OutputDetails, u.Total, tier}.usage()
 }
 
 // usage is nil when a count is missing or negative. Details that cannot be read are left out: the two counts still stand,
@@ -59,6 +61,13 @@ func (t tokens) usage() *llm.Usage {
 	u.InputTokens -= u.CachedInputTokens
 	u.CacheWriteTokens = min(detail(t.inDetails, "cache_write_tokens"), u.InputTokens)
 	u.InputTokens -= u.CacheWriteTokens
+	u.Tier = llm.ServiceTier(t.tier)
+	var writes struct {
+		Kept json.RawMessage `json:"cache_write_tokens_details"`
+	}
+	if json.Unmarshal(t.inDetails, &writes) == nil && detail(writes.Kept, "ttl_12h") > 0 {
+		u.Tier += llm.LongCache
+	}
 	reasoning := detail(t.outDetails, "reasoning_tokens")
 	// Some servers count reasoning beside the output; the total tells.
 	if total := count(t.total); reasoning > 0 && total > *t.in && total-*t.in-*t.out == reasoning {
