@@ -2,6 +2,7 @@ package llm
 
 import (
 	_ "embed"
+	"encoding/json"
 	"io"
 	"math"
 	"math/bits"
@@ -94,6 +95,23 @@ func (p *Prices) Most(provider, model string, inputTokens, outputTokens int64) (
 
 // listTiers are the words for calls billed at the list price. A tier that is not among them costs more or less than that.
 var listTiers = map[string]bool{"": true, "auto": true, "default": true, "standard": true}
+
+// LongCache ends the tier of a call that wrote to a cache for longer than the list's rate for writing is meant for: Anthropic
+// takes 2 times the input's price for an hour, and 1.25 times for five minutes. The table has no such rate.
+const LongCache = "/long-cache"
+
+// ServiceTier reads the name of a tier as a provider reports it. Absent and null is none; what is no name is a tier that
+// has no price.
+func ServiceTier(raw json.RawMessage) string {
+	if len(raw) == 0 || string(raw) == "null" {
+		return ""
+	}
+	var s string
+	if json.Unmarshal(raw, &s) == nil && label(s) == s {
+		return s
+	}
+	return "unreadable"
+}
 
 // of chooses the rates of a whole call.
 func (r rates) of(u Usage) (t tier, version string, ok bool) {

@@ -83,6 +83,8 @@ openai,gpt-5-mini,1,,,1,,,,,,2026-12-01,,
 		{"no batch rate", list, "openai", "gpt-5.1-codex", Usage{InputTokens: 1, Tier: "batch"}, unknown, ""},
 		{"priority", list, "openai", "gpt-5-mini", Usage{InputTokens: 1, Tier: "priority"}, unknown, ""},
 		{"flex", list, "openai", "gpt-5-mini", Usage{InputTokens: 1, Tier: "flex"}, unknown, ""},
+		{"a cache for an hour", list, "anthropic", "claude-haiku-4-5", Usage{CacheWriteTokens: 1, Tier: "standard" + LongCache}, unknown, ""},
+		{"and in a batch", list, "anthropic", "claude-haiku-4-5", Usage{CacheWriteTokens: 1, Tier: "batch" + LongCache}, unknown, ""},
 		{"another case of tier", list, "openai", "gpt-5-mini", Usage{InputTokens: 1, Tier: "Default"}, unknown, ""},
 
 		{"overridden", own, "openai", "gpt-5-mini", Usage{InputTokens: 1}, 1_000_000, "file:2026-12-01"},

@@ -75,7 +75,7 @@ type Usage struct {
 	OutputTokens      int64 // everything the model produced, reasoning included
 	ReasoningTokens   int64 // the part of OutputTokens that nobody sees; it costs what output costs
 
-	// Tier is the service tier the call was billed at, in the provider's word. It decides the price: see Prices.Cost.
+	// Tier is the service tier the call was billed at, in the provider's word; LongCache behind it. See Prices.Cost.
 	Tier string
 }
 

@@ -115,6 +115,8 @@ func decodeMessage(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer
 // usage holds the counts said so far. In a stream they are cumulative, and a later one replaces an earlier.
 type usage struct {
 	input, output, cacheWrite, cacheRead *int64
+	tier                                 string
+	long                                 bool // some of the cache was written to be kept for an hour
 	bad                                  bool
 }
 
@@ -125,6 +127,9 @@ func (u *usage) add(raw json.RawMessage) {
 		Output     *int64 `json:"output_tokens"`
 		CacheWrite *int64 `json:"cache_creation_input_tokens"`
 		CacheRead  *int64 `json:"cache_read_input_tokens"`
+
+		Tier  json.RawMessage `json:"service_tier"`
+		Cache json.RawMessage `json:"cache_creation"`
 	}
 	if len(raw) == 0 {
 		return
@@ -135,6 +140,15 @@ func (u *usage) add(raw json.RawMessage) {
 	}
 	if said == nil {
 		return
+	}
+	if tier := llm.ServiceTier(said.Tier); tier != "" {
+		u.tier = tier
+	}
+	var kept struct {
+		Hour json.Number `json:"ephemeral_1h_input_tokens"`
+	}
+	if json.Unmarshal(said.Cache, &kept) == nil && kept.Hour != "" {
+		u.long = kept.Hour != "0"
 	}
 	for _, c := range []struct {
 		into **int64
@@ -153,7 +167,10 @@ func (u *usage) total() *llm.Usage {
 	if u.bad || u.input == nil || u.output == nil {
 		return nil
 	}
-	out := &llm.Usage{InputTokens: *u.input, OutputTokens: *u.output}
+	out := &llm.Usage{InputTokens: *u.input, OutputTokens: *u.output, Tier: u.tier}
+	if u.long {
+		out.Tier += llm.LongCache
+	}
 	if u.cacheRead != nil {
 		out.CachedInputTokens = *u.cacheRead
 	}
