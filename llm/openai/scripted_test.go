@@ -22,6 +22,7 @@ type asked struct {
 	what   string // method, path and query
 	header http.Header
 	body   string
+	from   string // the connection's other end
 }
 
 // serve answers with do.
@@ -30,7 +31,7 @@ func serve(t testing.TB, do func(w http.ResponseWriter, r asked)) *scripted {
 	s := &scripted{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		a := asked{r.Method + " " + r.URL.Path, r.Header.Clone(), string(body)}
+		a := asked{r.Method + " " + r.URL.Path, r.Header.Clone(), string(body), r.RemoteAddr}
 		if r.URL.RawQuery != "" {
 			a.what += "?" + r.URL.RawQuery
 		}
