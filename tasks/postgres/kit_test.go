@@ -68,7 +68,7 @@ func (k *kit) exec(conn *pgx.Conn, sql string, args ...any) {
 
 func (k *kit) harness() storetest.Harness {
 	return storetest.Harness{
-		Store: k.store, Outbox: k.outbox(), Live: k.store, Advance: k.advance, Hold: k.hold, LoseAck: k.proxy.loseAck, Handoffs: k.handoffs, Delayed: k.delayed,
+		Store: k.store, Outbox: k.outbox(), Live: k.store, Budgets: k.store, Advance: k.advance, Hold: k.hold, LoseAck: k.proxy.loseAck, Handoffs: k.handoffs, Delayed: k.delayed,
 		Own: k.own, Kept: k.kept,
 	}
 }
@@ -79,6 +79,7 @@ func (k *kit) advance(d time.Duration) {
 		deadline = deadline - $1::interval, lease_until = lease_until - $1::interval`, d)
 	k.exec(k.admin, `update submissions set created_at = created_at - $1::interval, expires_at = expires_at - $1::interval`, d)
 	k.exec(k.admin, `update delayed_handoffs set due_at = due_at - $1::interval`, d)
+	k.exec(k.admin, `update attempts set started_at = started_at - $1::interval, ended_at = ended_at - $1::interval`, d)
 }
 
 func (k *kit) hold(task uuid.UUID) func(time.Duration) {

@@ -16,6 +16,8 @@ type Harness struct {
 	Outbox Outbox
 	// Live is the texts of running attempts in the same store.
 	Live tasks.LiveTexts
+	// Budgets are the caps in the same store.
+	Budgets tasks.Budgets
 
 	// Advance makes everything stored d older, as if d had passed. Memory moves its clock. Postgres moves its stored
 	// instants back, rather than sleep, so that the suite's leases can be long and never run out on a slow machine:
@@ -23,7 +25,7 @@ type Harness struct {
 	//	update reply_tasks set accepted_at = accepted_at - $1::interval, available_at = available_at - $1::interval,
 	//	    deadline = deadline - $1::interval, lease_until = lease_until - $1::interval
 	//
-	// and likewise submissions (created_at, expires_at) and delayed_handoffs (due_at). Waiting on a lock, where real time has
+	// and likewise submissions (created_at, expires_at), delayed_handoffs (due_at) and attempts (started_at, ended_at). Waiting on a lock, where real time has
 	// to pass, is Hold's.
 	Advance func(d time.Duration)
 
@@ -61,8 +63,9 @@ type test struct {
 // not parallel. The state machine obeys rapid's flags.
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, tests := range [][]test{
-		submitTests, poisonTests, textTests, claimTests, budgetTests, renewTests, settleTests, fenceTests, raceTests, cancelTests,
-		ledgerTests, outboxTests, recoverTests, readTests, bindingTests, ackTests, workspaceTests, placeTests, liveTests,
+		submitTests, poisonTests, textTests, claimTests, holdTests, lostTests, noteTests, historyTests, budgetTests,
+		renewTests, settleTests, fenceTests, raceTests, cancelTests, ledgerTests, regainTests, outboxTests,
+		recoverTests, readTests, bindingTests, ackTests, workspaceTests, placeTests, liveTests, moneyTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
