@@ -44,7 +44,9 @@ func (c *Consumer) attempt(ctx context.Context, j *job) (out outcome) {
 		return out
 	}
 	hash := requestHash(&req)
+	noted := ""
 	req.Noted = func(ctx context.Context, ref string) error {
+		noted = ref
 		return c.note(ctx, tasks.Note{Assignment: j.work.Assignment, Ref: ref, Request: hash})
 	}
 	if lost := j.work.Lost; lost != nil {
@@ -53,7 +55,33 @@ func (c *Consumer) attempt(ctx context.Context, j *job) (out outcome) {
 		}
 	}
 	out.answer, out.err = c.provider.Call(ctx, req)
+	if out.err != nil && j.work.AttemptsSpent() && c.recoverer.Asks() {
+		c.lastChance(ctx, j, req, noted, &out)
+	}
 	return out
+}
+
+// lastChance looks for the answer of the call that has just been lost, when there is no attempt left to do it.
+func (c *Consumer) lastChance(ctx context.Context, j *job, req llm.Request, ref string, out *outcome) {
+	sent := failure(out.err)
+	if sent.Class != llm.Ambiguous || ctx.Err() != nil {
+		return
+	}
+	answer, err := c.recoverer.Recover(ctx, req, llm.Lost{Op: req.Op, Ref: ref, Same: true, Age: time.Duration(c.now() - j.claimedAt)})
+	switch f := (*llm.Failure)(nil); {
+	case err == nil:
+		answer.WireRequests += sent.WireRequests
+		out.answer, out.err = answer, nil
+		c.metrics.recoveries.WithLabelValues("found").Inc()
+	case errors.Is(err, llm.ErrNoTrace):
+		c.metrics.recoveries.WithLabelValues("no_trace").Inc()
+	case errors.As(err, &f) && f.Class != llm.NotSent && f.Class != llm.Ambiguous && f.Class != llm.Cancelled:
+		f.WireRequests += sent.WireRequests
+		out.err = f
+		c.metrics.recoveries.WithLabelValues("found").Inc()
+	default:
+		c.metrics.recoveries.WithLabelValues("unknown").Inc()
+	}
 }
 
 // recover asks what became of a lost call. False: nothing is known of it, and the task accepts a second one.

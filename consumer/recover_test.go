@@ -17,12 +17,15 @@ import (
 // archive is a model that remembers answers, so that lost ones can be looked up.
 type archive struct {
 	*model
+	sends bool // its look-ups are requests of their own
 	mu    sync.Mutex
 	asked []llm.Lost
 	says  func(lost llm.Lost) (llm.Answer, error)
 }
 
 func (a *archive) Recovers() bool { return true }
+
+func (a *archive) Asks() bool { return !a.sends }
 
 func (a *archive) Recover(_ context.Context, _ llm.Request, lost llm.Lost) (llm.Answer, error) {
 	a.mu.Lock()
@@ -132,6 +135,40 @@ func TestI5_AMissIsNoProof(t *testing.T) {
 	}
 	if f := w.task(never).Failure; f == nil || f.Class != tasks.ClassStopOnUnsure || !strings.Contains(f.Message, "no proof") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// I5: the last attempt of a budget has nobody after it to look: it looks itself, where that sends nothing.
+func TestI5_TheLastAttemptLooksForItsOwnAnswer(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		sends bool
+		says  func(llm.Lost) (llm.Answer, error)
+		want  tasks.Status
+	}{
+		{name: "found", says: found("the lost answer"), want: tasks.StatusCompleted},
+		{name: "no trace", says: noTrace, want: tasks.StatusFailed},
+		{name: "a look-up that sends", sends: true, says: found("a second request"), want: tasks.StatusFailed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			a := w.archive(tc.says)
+			a.sends = tc.sends
+			w.model.on("hello", func(context.Context, int) (llm.Answer, error) { return fails(llm.Ambiguous, 0) })
+			id := w.send(0, "a", "hello", func(s *tasks.Submission) { s.MaxAttempts = 1 })
+			w.startWith(a, "one")
+			w.finished(id, tc.want)
+			list := w.ledger(id)
+			if len(list) != 1 || list[0].WireRequests != 1 || w.model.called("hello") != 1 {
+				t.Errorf("%d calls, ledger %+v", w.model.called("hello"), list)
+			}
+			if looked := a.looked(); len(looked) > 0 == tc.sends || !tc.sends && looked[0].Ref == "" {
+				t.Errorf("looked for %+v", looked)
+			}
+			if f := w.task(id).Failure; tc.want == tasks.StatusFailed && (f == nil || f.Class != string(llm.Ambiguous)) {
+				t.Errorf("%+v", f)
+			}
+		})
 	}
 }
 

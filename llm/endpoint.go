@@ -86,6 +86,11 @@ func NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 // Recovers reports whether a way to recover was declared.
 func (e *Endpoint) Recovers() bool { return e.Recovery.Kind != RecoverNone }
 
+// Asks reports whether that way is by questions alone.
+func (e *Endpoint) Asks() bool {
+	return e.Recovery.Kind == RecoverStored || e.Recovery.Kind == RecoverBackground
+}
+
 // Name returns the provider's word in the ledger.
 func (e *Endpoint) Name() string { return e.name }
 

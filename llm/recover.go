@@ -26,6 +26,8 @@ type Recoverer interface {
 	Provider
 	// Recovers reports whether a way to recover was declared.
 	Recovers() bool
+	// Asks reports whether Recover only asks, and puts no request on the wire that begins a generation where there is none.
+	Asks() bool
 	// Recover looks for the answer of an earlier call, or waits for it where it is still being made. It begins no second
 	// generation: RecoverKey puts one request on the wire, which the key makes the same one; the others only ask.
 	// The error is a *Failure. ErrNoTrace in its chain: nothing was found, although everything that the way of recovery
