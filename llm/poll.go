@@ -17,6 +17,7 @@ type Polling struct {
 	Every   time.Duration
 	Lookups int // questions that were put on the wire
 	silent  int
+	asked   time.Duration // for a pause, by the server
 }
 
 // Answered takes in how one question went. It says whether the server answered it, also with the words that it has nothing
@@ -26,6 +27,7 @@ func (p *Polling) Answered(resp Response, f *Failure, hide ...string) (answered 
 	if f != nil {
 		p.Lookups += f.Lookups - 1
 	}
+	p.asked = 0
 	var last *Failure
 	switch {
 	case f != nil:
@@ -39,6 +41,7 @@ func (p *Polling) Answered(resp Response, f *Failure, hide ...string) (answered 
 		if !refused.Class.Retryable() { // a key, a path or a server that will say the same again
 			p.silent = maxSilent
 		}
+		p.asked = refused.RetryAfter
 	}
 	p.silent++
 	if p.silent < maxSilent {
@@ -49,9 +52,10 @@ func (p *Polling) Answered(resp Response, f *Failure, hide ...string) (answered 
 	return false, last
 }
 
-// Pause waits until the next question is due, longer the more of them went unanswered. False: ctx ended.
+// Pause waits until the next question is due, longer the more of them went unanswered, and as long as the server asked
+// for within reason. False: ctx ended.
 func (p *Polling) Pause(ctx context.Context) bool {
-	pause := min(p.Every<<min(p.silent, 10), max(maxPause, p.Every))
+	pause := min(max(p.Every<<min(p.silent, 10), p.asked), max(maxPause, p.Every))
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
