@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -123,6 +124,7 @@ func Forwarder(t testing.TB, plain, secure string) string {
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: plain}) },
 		Transport:     &http.Transport{DisableKeepAlives: true}, // on a kept connection it would repeat requests
 		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0), // breaking off is what it is for
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute}
@@ -198,7 +200,7 @@ func through(ctx context.Context, conn *net.TCPConn, stream net.Conn, target str
 	pumps.Wait()
 }
 
-// fill makes the JSON of a rule: fields of it, and the text that a message must have.
+// ruleFor is a rule of the model in JSON: the text that a message must have, and the rule's other fields.
 func ruleFor(text, fields string) string {
 	return fmt.Sprintf(`{"match": {"contains": %q}, %s}`, text, fields)
 }

@@ -40,7 +40,7 @@ func wireCases(m *Model) []wireCase {
 }
 
 // wireRefusals open the breaker when there are some of them in a row, so that they are sent one after the other with
-// answers between them. The last one opens it at once.
+// answers between them.
 func wireRefusals() []wireCase {
 	var cases []wireCase
 	for _, status := range []int{301, 302, 303, 307, 308, 403, 404, 405} {
@@ -48,8 +48,11 @@ func wireRefusals() []wireCase {
 			wireCase{fmt.Sprint("redirect ", status), fmt.Sprintf(`"do": "status", "status": %d, "headers": {"Location": "/v1/chat/completions"}`, status), 2},
 			wireCase{fmt.Sprint("answered after ", status), `"do": "answer"`, 2})
 	}
-	return append(cases, wireCase{"unauthorized", `"do": "status", "status": 401`, 2})
+	return cases
 }
+
+// wireLast opens the breaker at once, so that it comes when nothing else waits.
+var wireLast = wireCase{"unauthorized", `"do": "status", "status": 401`, 2}
 
 // words are what a rule of the simulated model may do, in its own words.
 func (m *Model) words() []string {
@@ -78,20 +81,39 @@ func (m *Model) words() []string {
 
 // wire is a way from a worker to the model.
 type wire struct {
-	name  string
-	flags []string
-	tls   bool // the server offers HTTP/2
-	proxy bool
+	name     string
+	provider string
+	flags    []string
+	tls      bool // the server offers HTTP/2
+	proxy    bool
+	recovers bool // an attempt may find the answer of an earlier one, and then has no request of its own
 }
 
+const (
+	whole = "--llm-stream=false"
+	kept  = "--llm-keep-alive=20s"
+)
+
+var (
+	responses = []string{"--llm-api", "responses"}
+	byKey     = []string{"--llm-recovery", "idempotency-key", "--llm-recovery-retention", "1h", kept}
+)
+
 var wires = []wire{
-	{name: "chat streamed", flags: []string{"--llm-provider", "openai"}},
-	{name: "chat whole", flags: []string{"--llm-provider", "openai", "--llm-stream=false"}},
-	{name: "messages streamed", flags: []string{"--llm-provider", "anthropic"}},
-	{name: "messages whole", flags: []string{"--llm-provider", "anthropic", "--llm-stream=false"}},
-	{name: "chat over TLS", flags: []string{"--llm-provider", "openai"}, tls: true},
-	{name: "messages through a proxy", flags: []string{"--llm-provider", "anthropic"}, proxy: true},
-	{name: "chat through a tunnel", flags: []string{"--llm-provider", "openai", "--llm-stream=false"}, tls: true, proxy: true},
+	{name: "chat streamed", provider: "openai"},
+	{name: "chat whole", provider: "openai", flags: []string{whole, kept}},
+	{name: "chat with a key", provider: "openai", flags: byKey, recovers: true},
+	{name: "chat stored", provider: "openai", flags: []string{"--llm-recovery", "stored-completions", "--llm-recovery-settle-delay", "300ms"}, recovers: true},
+	{name: "chat over TLS", provider: "openai", tls: true, flags: []string{kept}},
+	{name: "chat through a tunnel", provider: "openai", tls: true, proxy: true, flags: []string{whole}},
+	{name: "responses streamed", provider: "openai", flags: append(responses, kept)},
+	{name: "responses whole", provider: "openai", flags: append(responses, whole)},
+	{name: "responses with a key", provider: "openai", flags: append(byKey, append(responses, whole)...), recovers: true},
+	{name: "responses in the background", provider: "openai", flags: append(responses, "--llm-recovery", "background", "--llm-recovery-settle-delay", "300ms"), recovers: true},
+	{name: "messages streamed", provider: "anthropic", flags: []string{kept}},
+	{name: "messages whole", provider: "anthropic", flags: []string{whole}},
+	{name: "messages with a key", provider: "anthropic", flags: append(byKey, whole), recovers: true},
+	{name: "messages through a proxy", provider: "anthropic", proxy: true},
 }
 
 const wireHost = "model.test" // not a loopback address, which no proxy is asked for
@@ -130,10 +152,10 @@ func (v wire) worker(t *testing.T, w *World, n int) (*Node, *Counter, *Front) {
 		origin = "http://" + wireHost
 		env = append(env, "HTTP_PROXY=http://"+counter.Addr(), "NO_PROXY=")
 	}
-	if v.flags[1] == "openai" {
+	if v.provider == "openai" {
 		origin += "/v1"
 	}
-	flags := append([]string{"--llm-base-url", origin, "--llm-model", "sim-1",
+	flags := append([]string{"--llm-provider", v.provider, "--llm-base-url", origin, "--llm-model", "sim-1",
 		"--call-timeout", "2s", "--llm-first-token-timeout", "1s", "--llm-idle-timeout", "1s"}, v.flags...)
 	node := w.Node(fmt.Sprint("worker-", n), "worker", flags...)
 	node.env = append(env, "FENCEPOST_LLM_API_KEY=sk-test")
@@ -148,7 +170,7 @@ func TestI5_WireRequestsAreAttempts(t *testing.T) {
 	w := NewWorld(t, len(wires), "--max-in-flight", "64")
 	cases, refusals := wireCases(w.Model), wireRefusals()
 	var rules []string
-	for _, c := range slices.Concat(cases, refusals) {
+	for _, c := range slices.Concat(cases, refusals, []wireCase{wireLast}) {
 		rules = append(rules, ruleFor("case "+c.name+";", c.rule))
 	}
 	w.Model.Rules("[" + strings.Join(rules, ",") + "]")
@@ -181,15 +203,24 @@ func TestI5_WireRequestsAreAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.waitFinished(t)
+	for p := range wires {
+		if err := w.sendCase(t, client, wireLast, p, wireLast.name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.waitFinished(t)
 	stop(t, nodes...)
 
-	counted := map[string]int{}
+	counted, messages := map[string]int{}, len(cases)+len(refusals)+1
 	for i, v := range wires {
-		ledger := w.wireRequests(t, nodes[1+i])
-		if len(ledger) != len(cases)+len(refusals) {
-			t.Errorf("%s: the worker has had %d messages, want %d", v.name, len(ledger), len(cases)+len(refusals))
+		ledger := w.wireRequests(t, nodes[1+i], v.recovers)
+		if len(ledger) != messages {
+			t.Errorf("%s: the worker has had %d messages, want %d", v.name, len(ledger), messages)
 		}
 		for content, n := range counters[i].Counts() {
+			if lookup := strings.HasPrefix(content, "GET /v1/") || strings.Contains(content, "/cancel "); lookup && v.recovers {
+				continue // generates nothing
+			}
 			if !strings.HasPrefix(content, "case ") {
 				t.Errorf("%s: %d requests %q on the wire", v.name, n, content)
 				continue
@@ -229,8 +260,8 @@ func (w *World) sendCase(t *testing.T, client *Client, c wireCase, partition int
 	return err
 }
 
-// wireRequests are a worker's in the ledger, by message.
-func (w *World) wireRequests(t *testing.T, worker *Node) map[string]int {
+// wireRequests are a worker's in the ledger, by message. One that does not recover has had one in each attempt.
+func (w *World) wireRequests(t *testing.T, worker *Node, recovers bool) map[string]int {
 	t.Helper()
 	rows, err := w.Pool.Query(t.Context(), `
 		select m.content, sum(a.wire_requests)::int, count(*) filter (where a.wire_requests is distinct from 1)::int
@@ -250,7 +281,7 @@ func (w *World) wireRequests(t *testing.T, worker *Node) map[string]int {
 	out := map[string]int{}
 	for _, l := range lines {
 		out[l.Content] = l.Wire
-		if l.Others != 0 {
+		if l.Others != 0 && !recovers {
 			t.Errorf("%s: %d attempts with other than one request", l.Content, l.Others)
 		}
 	}
