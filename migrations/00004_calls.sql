@@ -7,7 +7,8 @@ alter table attempts
     add column request_hash      bytea,
     add column recovered_version bigint,  -- the assignment_version of the attempt that had made the answer
     add column history_turns     integer, -- of the conversation, sent along
-    add column history_dropped   integer; -- and left out, to keep within the limits
+    add column history_dropped   integer, -- and left out, to keep within the limits
+    add column presumed_picousd  bigint;  -- what a budget was charged for it when its task went on without it
 
 alter table task_requests add column prompt_template_version text not null default '';
 
@@ -23,6 +24,7 @@ create table budgets (
     updated_at      timestamptz not null
 );
 
+-- A day of a workspace, as its latest submission has left it.
 create table budget_days (
     workspace text   not null,
     day       date   not null,
@@ -30,6 +32,17 @@ create table budget_days (
     reserved  bigint not null default 0,
     primary key (workspace, day)
 ) with (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+-- What has become of reservations since then; the next submission adds it up. Insert-only, so that nothing that settles
+-- waits for a submission.
+create table budget_changes (
+    workspace text   not null,
+    day       date   not null,
+    spent     bigint not null,
+    reserved  bigint not null
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+create index budget_changes_by_day on budget_changes (day, workspace);
 
 -- The text of running attempts, for those who watch. It is worth nothing once the attempt has ended, so that it is not
 -- logged: a crash of the database empties the table.
@@ -48,7 +61,7 @@ create unlogged table live_texts (
 create index live_texts_by_age on live_texts (created_at);
 
 -- +goose Down
-drop table live_texts, budget_days, budgets;
+drop table live_texts, budget_changes, budget_days, budgets;
 alter table reply_tasks drop column reserved_picousd, drop column reserved_on;
 alter table task_requests drop column prompt_template_version;
 alter table attempts
@@ -56,4 +69,5 @@ alter table attempts
     drop column request_hash,
     drop column recovered_version,
     drop column history_turns,
-    drop column history_dropped;
+    drop column history_dropped,
+    drop column presumed_picousd;

@@ -36,9 +36,18 @@ create table attempts (
     recovered_version bigint,
     history_turns integer,
     history_dropped integer,
+    presumed_picousd bigint,
     constraint attempts_outcome_check CHECK ((outcome = ANY (ARRAY['accepted'::text, 'not_accepted'::text, 'failed'::text, 'unknown'::text]))),
     constraint attempts_pkey PRIMARY KEY (task_id, assignment_version)
 ) with (fillfactor=45);
+
+create table budget_changes (
+    workspace text not null,
+    day date not null,
+    spent bigint not null,
+    reserved bigint not null
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX budget_changes_by_day ON public.budget_changes USING btree (day, workspace);
 
 create table budget_days (
     workspace text not null,

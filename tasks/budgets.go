@@ -2,6 +2,8 @@ package tasks
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"time"
 )
 
@@ -17,6 +19,28 @@ type Budgets interface {
 	Budgets(ctx context.Context) ([]Budgeted, error)
 }
 
+// CheckBudget says, wrapping ErrInvalid, why there is no such budget.
+func CheckBudget(workspace string, perDay *int64) error {
+	if err := checkName("workspace", workspace); err != nil {
+		return err
+	}
+	if perDay != nil && *perDay < 0 {
+		return fmt.Errorf("%w: a budget of %d picodollars", ErrInvalid, *perDay)
+	}
+	return nil
+}
+
+// AddAmounts sums amounts, and stays at the limit where a server's nonsense of usage would lead beyond it.
+func AddAmounts(a, b int64) int64 {
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
+		return math.MaxInt64
+	case b < 0 && a < math.MinInt64-b:
+		return math.MinInt64
+	}
+	return a + b
+}
+
 // Budgeted is a workspace's cap and its day so far, in picodollars.
 type Budgeted struct {
 	Workspace string
@@ -25,4 +49,16 @@ type Budgeted struct {
 	Spent     int64
 	Reserved  int64
 	UpdatedAt time.Time
+}
+
+// Take reserves what a task may cost at most. ErrUnpriced when that is not known; ErrBudget when too little is left.
+func (b *Budgeted) Take(reserve *int64) error {
+	if reserve == nil {
+		return ErrUnpriced
+	}
+	if AddAmounts(AddAmounts(b.Spent, b.Reserved), *reserve) > b.PerDay {
+		return ErrBudget
+	}
+	b.Reserved += *reserve
+	return nil
 }

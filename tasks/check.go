@@ -55,6 +55,8 @@ func (s Submission) Check() error {
 		return fmt.Errorf("%w: deadline after %s", ErrInvalid, s.DeadlineAfter)
 	case s.Request.MaxOutputTokens != nil && (*s.Request.MaxOutputTokens < 1 || *s.Request.MaxOutputTokens > math.MaxInt32):
 		return fmt.Errorf("%w: max output tokens %d", ErrInvalid, *s.Request.MaxOutputTokens)
+	case s.Reserve != nil && *s.Reserve < 0:
+		return fmt.Errorf("%w: reserve %d", ErrInvalid, *s.Reserve)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func (s *Store) Claim(ctx context.Context, by tasks.Claimer, items []tasks.Ref) 
 	by.Worker, by.Provider = tasks.Cut(by.Worker, tasks.MaxName), tasks.Cut(by.Provider, tasks.MaxName)
 	err := s.transact(ctx, "Claim", func(now time.Time) {
 		for i, item := range items {
-			out[i] = s.claim(by, item, now)
+			s.accounted(item.Workspace, item.TaskID, func() { out[i] = s.claim(by, item, now) })
 		}
 	})
 	if err != nil {

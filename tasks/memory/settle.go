@@ -15,7 +15,7 @@ func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.S
 	out := make([]tasks.Settled, len(items))
 	err := s.transact(ctx, "Settle", func(now time.Time) {
 		for i, item := range items {
-			out[i] = s.settle(item, now)
+			s.accounted(item.Workspace, item.TaskID, func() { out[i] = s.settle(item, now) })
 			if !item.Place.Zero() && ended(item, out[i]) {
 				out[i].Fenced = !s.keep(item.Place)
 			}
@@ -182,7 +182,7 @@ func (s *Store) Cancel(ctx context.Context, workspace string, id uuid.UUID) (tas
 			return
 		}
 		if found = nil; !r.Status.Terminal() {
-			r.end(tasks.StatusCancelled, now)
+			s.accounted(workspace, id, func() { r.end(tasks.StatusCancelled, now) })
 			cancelled = true
 		}
 		task = r.view()

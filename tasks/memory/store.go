@@ -42,6 +42,8 @@ type Store struct {
 	apiKeys       map[[32]byte]*tasks.Key     // by hash of the secret
 	positions     map[partition]*position
 	live          map[uuid.UUID]*live
+	budgets       map[string]budget // by workspace
+	accounts      map[day]*account
 }
 
 var _ tasks.Store = (*Store)(nil)
@@ -54,6 +56,8 @@ type row struct {
 	reply      *tasks.Reply
 	ledger     []*attempt // by version
 	recovered  time.Time  // when it was last handed off again
+	reserve    *int64     // nil: it has no part in a budget
+	day        day        // whose budget it was taken from
 }
 
 // attempt is a row of the ledger with what is not for readers.
@@ -61,7 +65,9 @@ type attempt struct {
 	tasks.Attempt
 	ref     string // as noted
 	request []byte
-	settled bool // by its own assignment, and not only ended by one that recovered its answer
+	// presumed is what a budget was charged for it when its task went on without it.
+	presumed int64
+	settled  bool // by its own assignment, and not only ended by one that recovered its answer
 }
 
 type key struct{ workspace, operation, key string }
@@ -92,6 +98,8 @@ func New(c Config) *Store {
 		apiKeys:       make(map[[32]byte]*tasks.Key),
 		positions:     make(map[partition]*position),
 		live:          make(map[uuid.UUID]*live),
+		budgets:       make(map[string]budget),
+		accounts:      make(map[day]*account),
 	}
 	if s.now == nil {
 		s.now = time.Now

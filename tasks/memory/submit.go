@@ -51,10 +51,16 @@ func (s *Store) submit(item tasks.Submission, now time.Time) tasks.Submitted {
 		return tasks.Submitted{Err: fmt.Errorf("%w: message id %s is taken", tasks.ErrInvalid, item.MessageID)}
 	case item.Kind == tasks.KindRegenerate && (m == nil || m.in != in):
 		return tasks.Submitted{Err: fmt.Errorf("%w: no message %s in the conversation", tasks.ErrInvalid, item.MessageID)}
-	case m == nil:
+	}
+	reserved, day, err := s.reserve(item, now)
+	if err != nil {
+		return tasks.Submitted{Err: err}
+	}
+	if m == nil {
 		m = s.say(in, item.MessageID, item.Request.Content, now)
 	}
 	r := &row{
+		reserve: reserved, day: day,
 		Task: tasks.Task{
 			ID: item.TaskID, Workspace: item.Workspace, Conversation: item.Conversation, MessageID: item.MessageID,
 			Kind: item.Kind, Regenerates: item.Regenerates, Status: tasks.StatusQueued,

@@ -27,7 +27,7 @@ with input as (
 ), locked as materialized (
     select i.n, t.ctid as place, t.id, t.workspace, t.conversation, t.message_id, t.status, t.assignment_version, t.lease_until,
         t.attempts, t.max_attempts, t.interruptions, t.max_interruptions, t.on_ambiguous, t.available_at, t.deadline,
-        t.failure_class
+        t.failure_class, t.reserved_picousd, t.reserved_on
     from input i join reply_tasks t on t.id = i.task_id and t.workspace = i.workspace
     order by t.id for update of t skip locked
 ), clock as materialized (
@@ -96,7 +96,7 @@ with input as (
     insert into attempts (task_id, assignment_version, attempt, worker, provider, model, started_at)
     select a.id, a.assignment_version + 1, a.attempts + 1, $3::text, $6::text, coalesce(a.model, ''), a.now
     from answer a where a.verdict = 'claimed'
-)
+)` + claimCharged + `
 select a.n, a.verdict, a.status, a.now, a.lease_until, a.available_at, a.deadline,
     a.id, a.workspace, a.assignment_version + 1, a.attempts + 1, a.max_attempts, a.interruptions + a.overrun, a.max_interruptions,
     a.conversation, a.message_id, a.on_ambiguous, coalesce(a.content, ''), coalesce(a.model, ''), coalesce(a.system, ''),

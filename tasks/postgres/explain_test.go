@@ -39,7 +39,8 @@ var explained = map[string]string{
 	"cancelSQL":           `w(998990), i(998990)`,
 	"bindSQL":             `'{w1,w2}', '{message,message}', '{"key 5","key new"}', '{"\\x00","\\x01"}', ARRAY[i(-1), i(-2)], '{1000000,1000000}'`,
 	"storeSQL": `ARRAY[i(-1), i(-2)], '{w1,w2}', '{c,c}', ARRAY[i(-1), i(-2)], '{reply,reply}', '{null,null}', '{text,text}', '{m,m}', '{s,s}',
-		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}', '{"",v}'`,
+		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}', '{"",v}',
+		'{null,7}', '{null,2026-11-30}'`,
 	"messagesSQL":         `ARRAY[i(5), i(6)], ARRAY[w(5), w(6)], '{c5,c6}'`,
 	"boundSQL":            `'{w5,w2}', '{message,message}', '{"key 5","key new"}'`,
 	"bindingSQL":          `'w5', 'message', 'key 5'`,
@@ -74,6 +75,17 @@ var explained = map[string]string{
 	"dropLiveSQL":         `ARRAY[i(998990), i(998991), i(5)], '{2,2,1}'`,
 	"liveSQL":             `ARRAY[i(998990), i(998991), i(5)], '{2,2,0}', '{50,90,0}', 262144, 8388608`,
 	"sweepLiveSQL":        `3600000000, 1000`,
+	"setBudgetSQL":        `'w1', 1000`,
+	"removeBudgetSQL":     `'w1'`,
+	"budgetsSQL":          ``,
+	"sweepDaysSQL":        `864000000000, 100`,
+	"capsSQL":             `'{w1,w2}'`,
+	"openDaysSQL":         `'{w1,w2}'`,
+	"lockDaysSQL":         `'{w1,w2}'`,
+	"foldSQL":             `'{w1,w2}'`,
+	"chargeDaysSQL":       `'{w1,w2}', '{2026-11-30,2026-11-30}', '{1,1}', '{1,1}'`,
+	"unbindSQL":           `'{w1,w2}', '{message,message}', '{"key 5","key new"}'`,
+	"sweepChangesSQL":     `864000000000, 100`,
 }
 
 const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], ARRAY[w(998990), w(998991), w(998992), w(998993), w(5)], '{1,1,1,1,1}',
@@ -113,11 +125,16 @@ var fill = []string{
 	select n % 16, i(n), w(n), 'c' || n % 50000, '', now(), now() from generate_series(1, $1::bigint / 4) n`,
 	`insert into partition_positions select 'g' || n / 100, i(1), n % 100, 't', 1, 'worker', '{[0,5)}', now() from generate_series(1, $1::bigint / 10) n`,
 	`insert into delayed_handoffs select i(n), w(n), now() + '1h' from generate_series(1, $1::bigint / 4) n`,
+	`update reply_tasks set reserved_picousd = 5, reserved_on = now()::date where id between i($1::bigint - 1010) and i($1::bigint - 1000)`,
+	`insert into budgets select 'w' || n, 1000, now() from generate_series(0, 9) n`,
+	`insert into budget_days select 'w' || n % 50, now()::date - (n / 50)::int, 1, 1 from generate_series(0, $1::bigint / 20) n`,
+	`insert into budget_changes select w(n), now()::date - (n / 50 % 1000)::int, 1, -1 from generate_series(1, $1::bigint / 4) n`,
 	`insert into live_texts select i($1::bigint - 2000 + n / 200), 2, n % 200, 1, 1, 'word', n % 200 * 4, now() - n * '10ms'::interval
 	from generate_series(1, $1::bigint / 4) n`,
 }
 
-var bigTables = []string{"reply_tasks", "messages", "task_requests", "replies", "attempts", "submissions", "handoffs", "delayed_handoffs", "partition_positions", "live_texts"}
+var bigTables = []string{"reply_tasks", "messages", "task_requests", "replies", "attempts", "submissions", "handoffs", "delayed_handoffs", "partition_positions", "live_texts",
+	"budget_days", "budget_changes"}
 
 // TestPlans fills a database with a million tasks and runs every statement of the package on it, planned once for all
 // arguments as the store's own sessions do, and planned for these arguments as behind a pooler.

@@ -50,9 +50,9 @@ select f.n, f.verdict, f.next, f.ended and not f.good as fenced from fated f`
 
 const (
 	settlePlacedFreeSQL = settleInput + placeArrays + settleColumns + placeColumns + settleLocked + ` skip locked` + settleMoves +
-		placeEnded + placeAnswer
+		settleCharged + placeEnded + placeAnswer
 	settlePlacedHeldSQL = settleInput + placeArrays + settleColumns + placeColumns + settleLocked + settleMoves +
-		placeEnded + placeMissing + placeAnswer
+		settleCharged + placeEnded + placeMissing + placeAnswer
 )
 
 // settlePlacedArgs makes nothing of a place that could fail the statement: a reply is not lost for its position.

@@ -31,7 +31,7 @@ const settleColumns = `)
 const settleLocked = `, n)
 ), locked as materialized (
     select i.*, t.message_id, t.status, t.assignment_version, t.lease_until, t.deadline, t.attempts, t.max_attempts,
-        t.reply_id as saved_id
+        t.reply_id as saved_id, t.reserved_picousd, t.reserved_on
     from input i join reply_tasks t on t.id = i.task_id and t.workspace = i.workspace
     order by t.id for update of t`
 
@@ -62,8 +62,8 @@ const settleMoves = `
     select w.*, case w.verdict
         when 'deadline' then 'failed'
         when 'accepted' then case w.outcome when 'complete' then 'completed' when 'fail' then 'failed' else 'queued' end
-        else w.status end as next
-    from weighed w
+        else w.status end as next,` + settleSpent + `
+    from weighed w` + settleSpentFrom + `
 ), moved as (
     update reply_tasks t set
         status = j.next,
@@ -127,8 +127,8 @@ const settleAnswer = `
 select j.n, j.verdict, j.next, false from judged j`
 
 const (
-	settleFreeSQL = settleInput + settleColumns + settleLocked + ` skip locked` + settleMoves + settleAnswer
-	settleHeldSQL = settleInput + settleColumns + settleLocked + settleMoves + settleAnswer
+	settleFreeSQL = settleInput + settleColumns + settleLocked + ` skip locked` + settleMoves + settleCharged + settleAnswer
+	settleHeldSQL = settleInput + settleColumns + settleLocked + settleMoves + settleCharged + settleAnswer
 )
 
 // Settle implements tasks.Store. A task whose row somebody holds for longer than two seconds is VerdictHeld.

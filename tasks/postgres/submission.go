@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // submitArgs are the arguments of storeSQL. Texts are cleaned here; names were checked to be clean.
-func submitArgs(items []tasks.Submission, part []int) []any {
+func submitArgs(items []tasks.Submission, part []int, budgets *reservation) []any {
 	type item = tasks.Submission
 	return []any{
 		uuids(items, part, func(s *item) uuid.UUID { return s.TaskID }),
@@ -45,6 +46,13 @@ func submitArgs(items []tasks.Submission, part []int) []any {
 		texts(items, part, func(s *item) string { return tasks.Clean(s.TraceParent) }),
 		column(items, part, func(s *item) int16 { return tasks.Shard(s.Workspace, s.Conversation) }),
 		texts(items, part, func(s *item) string { return tasks.Clean(s.Request.PromptTemplateVersion) }),
+		column(items, part, func(s *item) *int64 {
+			if budgets.day(s.Workspace) == nil {
+				return nil
+			}
+			return s.Reserve
+		}),
+		column(items, part, func(s *item) *time.Time { return budgets.day(s.Workspace) }),
 	}
 }
 

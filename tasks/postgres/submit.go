@@ -54,6 +54,13 @@ func (s *Store) Submit(ctx context.Context, items []tasks.Submission) ([]tasks.S
 func (s *Store) submit(ctx context.Context, items []tasks.Submission, open []int, out []tasks.Submitted) (taken []int, err error) {
 	do := func(part []int) error {
 		lost, err := s.store(ctx, items, part, out)
+		var held *accountsHeld
+		if errors.As(err, &held) { // costs the items of other workspaces a wait, and these their submission
+			if part = held.refuse(items, part, out); len(part) == 0 {
+				return nil
+			}
+			lost, err = s.store(ctx, items, part, out)
+		}
 		if err == nil {
 			taken = append(taken, lost...)
 		}
@@ -89,10 +96,12 @@ const storeSQL = `
 with input as materialized (
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::uuid[], $7::text[], $8::text[],
             $9::text[], $10::text[], $11::text[], $12::text[], $13::float8[], $14::integer[], $15::integer[], $16::integer[],
-            $17::bigint[], $18::text[], $19::text[], $20::text[], $21::smallint[], $22::text[])
+            $17::bigint[], $18::text[], $19::text[], $20::text[], $21::smallint[], $22::text[],
+            $23::bigint[], $24::date[])
         with ordinality as i (task_id, workspace, conversation, message_id, kind, regenerates, content, model, system,
             prompt_template, document_id, document_version, temperature, max_output_tokens, max_attempts, max_interruptions,
-            deadline_after, on_ambiguous, metadata, trace_parent, shard, prompt_template_version, n)
+            deadline_after, on_ambiguous, metadata, trace_parent, shard, prompt_template_version,
+            reserved_picousd, reserved_on, n)
 ), said as (
     insert into messages (id, workspace, conversation, content, created_at)
     select i.message_id, i.workspace, i.conversation, i.content, statement_timestamp()
@@ -109,10 +118,10 @@ with input as materialized (
     from input i order by i.n
 )
 insert into reply_tasks (id, workspace, conversation, message_id, kind, regenerates, status, max_attempts, max_interruptions,
-    on_ambiguous, accepted_at, available_at, deadline)
+    on_ambiguous, accepted_at, available_at, deadline, reserved_picousd, reserved_on)
 select i.task_id, i.workspace, i.conversation, i.message_id, i.kind, i.regenerates, 'queued', i.max_attempts,
     i.max_interruptions, i.on_ambiguous, statement_timestamp(), statement_timestamp(),
-    statement_timestamp() + i.deadline_after * interval '1 microsecond'
+    statement_timestamp() + i.deadline_after * interval '1 microsecond', i.reserved_picousd, i.reserved_on
 from input i
 returning id, accepted_at, deadline`
 
@@ -123,7 +132,7 @@ join messages m on m.id = i.message_id and m.workspace = i.workspace and m.conve
 
 var errNoMessage = errors.New("no such message in the conversation")
 
-// store is the transaction: two round trips when nothing has to be looked up.
+// store is the transaction: two round trips when nothing has to be looked up and no budget judged.
 func (s *Store) store(ctx context.Context, items []tasks.Submission, part []int, out []tasks.Submitted) (taken []int, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -131,7 +140,7 @@ func (s *Store) store(ctx context.Context, items []tasks.Submission, part []int,
 	}
 	defer release(ctx, conn)
 	first, taken := firstOfKeys(items, part)
-	won, err := bind(ctx, conn, items, first)
+	won, caps, err := bind(ctx, conn, items, first)
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +156,14 @@ func (s *Store) store(ctx context.Context, items []tasks.Submission, part []int,
 	if err := regenerable(ctx, conn, items, won); err != nil {
 		return nil, err
 	}
+	won, budgets, err := reserve(ctx, conn, items, won, caps, out)
+	if err != nil || len(won) == 0 {
+		return taken, err // release rolls back the keys of what was refused
+	}
 	var stored []tasks.Submitted
 	var batch pgx.Batch
-	batch.Queue(storeSQL, submitArgs(items, won)...).Query(func(rows pgx.Rows) error {
+	budgets.queue(&batch, items)
+	batch.Queue(storeSQL, submitArgs(items, won, &budgets)...).Query(func(rows pgx.Rows) error {
 		stored, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r tasks.Submitted, err error) {
 			err = row.Scan(&r.TaskID, &r.AcceptedAt, &r.Deadline)
 			return r, err
@@ -202,8 +216,9 @@ func firstOfKeys(items []tasks.Submission, part []int) (first, rest []int) {
 	return first, rest
 }
 
-// bind begins the transaction and returns those of the items whose key was free and is now their own.
-func bind(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, first []int) (won []int, err error) {
+// bind begins the transaction and returns those of the items whose key was free and is now their own, and the caps of the
+// workspaces that have one.
+func bind(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, first []int) (won []int, caps map[string]int64, err error) {
 	type item = tasks.Submission
 	type key struct{ workspace, operation, key string }
 	of := make(map[key]int, len(first))
@@ -232,7 +247,8 @@ func bind(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, fir
 		})
 		return err
 	})
-	return won, conn.SendBatch(ctx, &batch).Close()
+	queueCaps(&batch, items, first, &caps)
+	return won, caps, conn.SendBatch(ctx, &batch).Close()
 }
 
 // regenerable checks that what is to be answered anew is a message of the item's own conversation (I8).

@@ -16,6 +16,8 @@ type Harness struct {
 	Outbox Outbox
 	// Live is the texts of running attempts in the same store.
 	Live tasks.LiveTexts
+	// Budgets are the caps in the same store.
+	Budgets tasks.Budgets
 
 	// Advance makes everything stored d older, as if d had passed. Memory moves its clock. Postgres moves its stored
 	// instants back, rather than sleep, so that the suite's leases can be long and never run out on a slow machine:
@@ -63,7 +65,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, tests := range [][]test{
 		submitTests, poisonTests, textTests, claimTests, holdTests, lostTests, noteTests, historyTests, budgetTests,
 		renewTests, settleTests, fenceTests, raceTests, cancelTests, ledgerTests, regainTests, outboxTests,
-		recoverTests, readTests, bindingTests, ackTests, workspaceTests, placeTests, liveTests,
+		recoverTests, readTests, bindingTests, ackTests, workspaceTests, placeTests, liveTests, moneyTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
