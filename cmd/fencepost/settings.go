@@ -111,6 +111,7 @@ type nodeSettings struct {
 	historyTokens         int
 	liveTokens            bool
 	maxAttempts           int
+	maxUnfinished         int
 	deadline, retention   time.Duration
 	promptTemplates       string
 }
@@ -136,6 +137,7 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.IntVar(&n.historyTokens, "history-tokens", 8000, "tokens of them, by an estimate; the oldest are left out first")
 	f.BoolVar(&n.liveTokens, "live-tokens", true, "keep the text of running calls where those who watch can read it")
 	f.IntVar(&n.maxAttempts, "max-attempts", 5, "provider calls for a task, unless the message says otherwise")
+	f.IntVar(&n.maxUnfinished, "max-unfinished", 1_000_000, "tasks that are not finished beyond which new messages are refused with 503")
 	f.DurationVar(&n.deadline, "deadline", time.Hour, "age at which a task is given up, unless the message says otherwise")
 	f.DurationVar(&n.retention, "retention", 24*time.Hour, "how long idempotency keys are remembered")
 	f.StringVar(&n.promptTemplates, "prompt-templates", "", "YAML `file` of the prompt templates that messages may name; read by the API")
@@ -168,6 +170,9 @@ func (n *nodeSettings) check() error {
 	if n.historyTokens < 1 || n.historyTokens > 2_000_000 {
 		return cli.Usage("to send nothing along: --history-turns 0", "--history-tokens: %d is not within 1 and 2000000", n.historyTokens)
 	}
+	if n.maxUnfinished < 1 {
+		return cli.Usage("", "--max-unfinished: %d is below 1", n.maxUnfinished)
+	}
 	if n.maxAttempts < 1 || n.maxAttempts > 20 {
 		return cli.Usage("", "--max-attempts: %d is not within 1 and 20", n.maxAttempts)
 	}
@@ -189,6 +194,7 @@ func (n *nodeSettings) config(model string) node.Config {
 			DrainTimeout: n.drain, StopTimeout: n.stop, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
 		},
 		Defaults:          httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
+		Limits:            httpapi.Limits{MaxUnfinished: n.maxUnfinished},
 		LiveTokens:        n.liveTokens,
 		OffsetsInPostgres: n.offsets.String() == "postgres",
 		StartTimeout:      n.start, DrainTimeout: n.drain,

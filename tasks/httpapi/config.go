@@ -29,6 +29,9 @@ type Config struct {
 	// Bindings knows a repeat across a change of the templates; without it, such a repeat is answered as a new request.
 	Bindings Bindings
 
+	// Backlog is counted so that no more than Limits.MaxUnfinished tasks wait. Nil: there is no bound.
+	Backlog Backlog
+
 	// GroupDelay is how long a batch waits for company while another is being committed; 1 ms when 0. A request that
 	// finds nothing in flight waits for nothing.
 	GroupDelay time.Duration
@@ -60,6 +63,7 @@ type Limits struct {
 	MaxWait     time.Duration // a longer ?wait is cut to this; 60 s when 0
 	MaxPage     int           // a larger ?limit is cut to this; 200 when 0, at most 999
 
+	MaxUnfinished int   // tasks that are not finished, of all workspaces, beyond which new ones are refused; 1,000,000 when 0
 	MaxWaiters    int   // requests in ?wait at once; 10,000 when 0
 	MaxQueue      int   // submissions not yet in a transaction; 4,096 when 0
 	MaxBytes      int64 // of all request bodies in hand; 256 MiB when 0
@@ -85,6 +89,7 @@ func (c Config) withDefaults() (Config, error) {
 	or(&c.Limits.MaxDeadline, 24*time.Hour)
 	or(&c.Limits.MaxWait, time.Minute)
 	or(&c.Limits.MaxPage, 200)
+	or(&c.Limits.MaxUnfinished, 1_000_000)
 	or(&c.Limits.MaxWaiters, 10_000)
 	or(&c.Limits.MaxQueue, 4096)
 	or(&c.Limits.MaxBytes, 256<<20)

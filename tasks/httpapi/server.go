@@ -21,6 +21,7 @@ type Server struct {
 	keys      *keyCache
 	batcher   *batcher
 	hub       *hub
+	shed      shed
 	metrics   *metrics
 	errors    errorLog
 	handler   http.Handler
@@ -37,6 +38,7 @@ func New(c Config) (*Server, error) {
 		store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates,
 		keys:   newKeyCache(c.Keys, c.Limits),
 		hub:    newHub(c.Store, c.Limits.MaxWaiters, c.Logger),
+		shed:   shed{backlog: c.Backlog, max: c.Limits.MaxUnfinished, errors: errorLog{log: c.Logger}},
 		errors: errorLog{log: c.Logger},
 	}
 	s.metrics, err = newMetrics(c.Registerer,
@@ -58,6 +60,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 func (s *Server) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.hub.run(ctx) })
+	wg.Go(func() { s.shed.run(ctx) })
 	s.batcher.run(ctx)
 	s.hub.drain() // a poll will not come any more
 	wg.Wait()

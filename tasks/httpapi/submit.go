@@ -36,6 +36,9 @@ func (s *Server) postMessage(c *call) (int, error) {
 		return 0, p
 	}
 	asked := s.asked(c, key, conversation, m)
+	if p := s.refuses(c, asked); p != nil {
+		return 0, p
+	}
 	submission, p := s.submission(asked)
 	if p != nil {
 		if result, ok := s.repeats(c, asked); ok {

@@ -67,6 +67,9 @@ type Config struct {
 	// Templates are what messages may name; nil: any name, which then is nothing but a word.
 	Templates *httpapi.Templates
 
+	// Limits are the API's.
+	Limits httpapi.Limits
+
 	// StartTimeout bounds the wait for Postgres and Kafka, each.
 	StartTimeout time.Duration
 	// DrainTimeout bounds the end of open HTTP requests.
