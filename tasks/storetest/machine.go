@@ -54,7 +54,7 @@ func runMachine(t *testing.T, newHarness func(t *testing.T) Harness) {
 			"submit": x.submitStep, "submit again": x.submitStep,
 			"claim": x.claimStep, "claim again": x.claimStep, "claim more": x.claimStep,
 			"settle": x.settleStep, "settle again": x.settleStep, "settle more": x.settleStep,
-			"renew": x.renewStep, "cancel": x.cancelStep, "advance": x.advanceStep, "": x.check,
+			"note": x.noteStep, "renew": x.renewStep, "cancel": x.cancelStep, "advance": x.advanceStep, "": x.check,
 		})
 	})
 	t.Logf("answers: %v", seen)
@@ -64,6 +64,7 @@ func runMachine(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, answer := range []string{
 		"claimed", "finished", "leased", "not_due", "handed_off",
 		"accepted", "lease_expired", "taken_over", "cancelled", "terminal", "deadline",
+		"held", "lost", "noted", "stopped", "recovered",
 	} {
 		if seen[answer] == 0 { // a machine that never gets there proves nothing of it
 			t.Errorf("no run came to %q", answer)
@@ -101,6 +102,9 @@ func (x *machine) submitStep(rt *rapid.T) {
 			s.Request.Content = rapid.SampledFrom([]string{"one", "one", "other"}).Draw(rt, "content")
 			s.MaxAttempts = 1 + key%4
 			s.MaxInterruptions = key % 5
+			if key%4 == 3 {
+				s.OnAmbiguous = tasks.AmbiguousStop
+			}
 			if key%3 == 0 {
 				s.DeadlineAfter = shortDeadline
 			}
@@ -132,11 +136,24 @@ func (x *machine) claimStep(rt *rapid.T) {
 	for _, t := range items {
 		refs = append(refs, ref(t.Submission))
 	}
-	for i, got := range x.claimAll(claimer(), refs...) {
+	by := claimer()
+	by.Recovers = rapid.Bool().Draw(rt, "recovers")
+	if rapid.IntRange(0, 4).Draw(rt, "hold") == 0 {
+		by.Hold = 20 * time.Minute
+	}
+	for i, got := range x.claimAll(by, refs...) {
 		t := items[i]
 		x.touched[t] = true
 		x.seen[string(got.Decision)]++
-		want, wait := x.m.claim(t)
+		failed := t.status == tasks.StatusFailed
+		lost := t.lost()
+		want, wait := x.m.claim(by, t)
+		switch {
+		case want == tasks.DecisionNotDue && t.due <= x.m.now:
+			x.seen["held"]++
+		case !failed && t.status == tasks.StatusFailed && lost != 0 && t.failure == tasks.ClassStopOnUnsure:
+			x.seen["stopped"]++
+		}
 		if got.Decision != want || got.Status != t.status {
 			x.Fatalf("claim: %s of a %s task, want %s of a %s one", got.Decision, got.Status, want, t.status)
 		}
@@ -147,7 +164,43 @@ func (x *machine) claimStep(rt *rapid.T) {
 		if got.Work.Version != t.version || got.Work.Attempts != t.attempts || got.Work.Interruptions != t.interruptions {
 			x.Fatalf("claim: work %+v, want %+v", got.Work, t)
 		}
-		x.m.works = append(x.m.works, &modelWork{task: t, work: *got.Work, done: complete(*got.Work, fmt.Sprint("reply ", t.version))})
+		done := complete(*got.Work, fmt.Sprint("reply ", t.version))
+		if x.compareLost(t, lost, got.Work.Lost); lost != 0 && rapid.IntRange(0, 3).Draw(rt, "found") > 0 {
+			done.Call.Recovered = lost
+		}
+		x.m.works = append(x.m.works, &modelWork{task: t, work: *got.Work, done: done})
+	}
+}
+
+// compareLost wants of the claim of t that it tells of the lost attempt of that version, or of none.
+func (x *machine) compareLost(t *modelTask, version int64, got *tasks.Lost) {
+	if (got != nil) != (version != 0) {
+		x.Fatalf("I7: lost %+v, want version %d", got, version)
+	}
+	if got == nil {
+		return
+	}
+	x.seen["lost"]++
+	want := t.ledger[version]
+	if want.ref != "" {
+		x.seen["noted"]++
+	}
+	if got.Version != version || got.Ref != want.ref {
+		x.Fatalf("I7: lost %+v, want version %d with %+v", got, version, want)
+	}
+}
+
+func (x *machine) noteStep(rt *rapid.T) {
+	var items []tasks.Note
+	for _, w := range some(rt, x.m.works, 4, x.m.holds) {
+		note := tasks.Note{Assignment: w.work.Assignment, Ref: rapid.SampledFrom([]string{"", "resp_1", "resp_2"}).Draw(rt, "ref")}
+		if a := w.task.ledger[w.work.Version]; a != nil && !a.ended && note.Ref != "" {
+			a.ref = note.Ref
+		}
+		items = append(items, note)
+	}
+	if err := x.Store.Note(x.ctx, items); err != nil {
+		x.Fatalf("note: %v", err)
 	}
 }
 
@@ -180,7 +233,7 @@ func (x *machine) settleStep(rt *rapid.T) {
 		}
 		seen[w.task], x.touched[w.task] = true, true
 		outcomes := []tasks.Settlement{
-			w.done, complete(w.work, "a second reply"), fail(w.work), release(w.work),
+			w.done, w.done, complete(w.work, "a second reply"), fail(w.work), release(w.work), unsure(w.work),
 			retry(w.work, retryAfter[0]), retry(w.work, retryAfter[1]), retry(w.work, retryAfter[2]),
 		}
 		s := rapid.SampledFrom(outcomes).Draw(rt, "settle")
@@ -196,6 +249,9 @@ func (x *machine) settleStep(rt *rapid.T) {
 		x.seen[string(got.Verdict)]++
 		if want := x.m.settle(works[i], items[i]); got.Verdict != want || got.Status != works[i].task.status {
 			x.Fatalf("settle %s of version %d: %+v, want %s and a %s task", items[i].Outcome, items[i].Version, got, want, works[i].task.status)
+		}
+		if items[i].Call.Recovered != 0 {
+			x.seen["recovered"]++
 		}
 	}
 }
@@ -283,7 +339,8 @@ func (x *machine) compareLedger(t *modelTask, got tasks.Task) {
 	ledger := x.ledger(t.Submission)
 	for _, a := range ledger {
 		want := t.ledger[a.Version]
-		if want == nil || a.Outcome != want.outcome || a.EndedAt.IsZero() == want.ended || a.WireRequests != want.call.WireRequests {
+		if want == nil || a.Outcome != want.outcome || a.EndedAt.IsZero() == want.ended || a.WireRequests != want.call.WireRequests ||
+			a.Recovered != want.call.Recovered || !same(a.InputTokens, want.call.InputTokens) || !same(a.PicoUSD, want.call.PicoUSD) {
 			x.Fatalf("I7: attempt %+v, want %+v", a, want)
 		}
 		if a.Outcome != tasks.AttemptAccepted {
@@ -300,3 +357,6 @@ func (x *machine) compareLedger(t *modelTask, got tasks.Task) {
 		x.Fatalf("I5: %d rows in the ledger of %+v", len(ledger), got)
 	}
 }
+
+// same reports whether both numbers are unknown, or equal.
+func same(a, b *int64) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }

@@ -38,8 +38,10 @@ type modelTask struct {
 type modelAttempt struct {
 	outcome tasks.AttemptOutcome
 	ended   bool
+	class   string
 	call    tasks.Call
 	reply   uuid.UUID
+	ref     string // as noted
 }
 
 type modelWork struct {
@@ -64,10 +66,29 @@ func (m *model) submit(s tasks.Submission) {
 	})
 }
 
-func (m *model) claim(t *modelTask) (tasks.Decision, time.Duration) {
+// lost is the latest version whose fate is unknown, or 0.
+func (t *modelTask) lost() int64 {
+	for v := t.version; v > 0; v-- {
+		a := t.ledger[v]
+		if a == nil || a.call.InputTokens != nil || a.ended && (a.call.WireRequests == 0 || a.class != tasks.ClassStopOnUnsure) {
+			continue
+		}
+		recovered := false
+		for _, later := range t.ledger {
+			recovered = recovered || later.call.Recovered == v
+		}
+		if !recovered {
+			return v
+		}
+	}
+	return 0
+}
+
+func (m *model) claim(by tasks.Claimer, t *modelTask) (tasks.Decision, time.Duration) {
 	if t.status.Terminal() {
 		return tasks.DecisionFinished, 0
 	}
+	before := t.interruptions
 	if t.status == tasks.StatusRunning {
 		if t.lease > m.now {
 			return tasks.DecisionLeased, t.lease - m.now
@@ -84,11 +105,16 @@ func (m *model) claim(t *modelTask) (tasks.Decision, time.Duration) {
 		class = t.failure
 	case t.attempts >= t.MaxAttempts:
 		class = tasks.ClassAttempts
+	case t.OnAmbiguous == tasks.AmbiguousStop && !by.Recovers && t.lost() != 0:
+		class = tasks.ClassStopOnUnsure
 	case t.due-m.now > parkMax:
 		t.handoff = ptr(t.due)
 		return tasks.DecisionHandedOff, 0
 	case t.due > m.now:
 		return tasks.DecisionNotDue, t.due - m.now
+	case by.Hold > 0:
+		t.interruptions = before
+		return tasks.DecisionNotDue, min(by.Hold, t.deadline-m.now)
 	}
 	if class != "" {
 		t.status, t.failure = tasks.StatusFailed, class
@@ -138,7 +164,16 @@ func (m *model) settle(w *modelWork, s tasks.Settlement) tasks.Verdict {
 		delete(t.ledger, w.work.Version)
 	}
 	if a != nil && !a.ended {
-		a.ended, a.outcome, a.call = true, outcome, s.Call
+		a.ended, a.outcome, a.class, a.call = true, outcome, s.Failure.Class, s.Call
+		if s.Call.Recovered != 0 {
+			a.call.InputTokens, a.call.OutputTokens, a.call.PicoUSD = new(int64), new(int64), new(int64)
+		}
+	}
+	if e := t.ledger[s.Call.Recovered]; e != nil && e.call.InputTokens == nil {
+		if !e.ended {
+			e.ended, e.outcome = true, tasks.AttemptNotAccepted
+		}
+		e.call.WireRequests, e.call.InputTokens, e.call.OutputTokens, e.call.PicoUSD = 1, s.Call.InputTokens, s.Call.OutputTokens, s.Call.PicoUSD
 	}
 	return verdict
 }
@@ -152,10 +187,10 @@ func (t *modelTask) cost() tasks.Cost {
 			c.OutputTokens += *a.call.OutputTokens
 		}
 		switch {
-		case !a.ended: // and so nothing was reported
-			c.UnknownAttempts++
-		case a.call.PicoUSD != nil && c.PicoUSD != nil:
+		case a.call.PicoUSD != nil:
 			*c.PicoUSD += *a.call.PicoUSD
+		case !a.ended || a.call.WireRequests > 0: // a report of tokens has a price here
+			c.UnknownAttempts++
 		}
 	}
 	if c.UnknownAttempts > 0 {
