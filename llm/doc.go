@@ -22,5 +22,9 @@
 // What a call costs is known exactly or not at all: Prices multiplies the reported tokens by whole picodollars, from a
 // dated table (prices.csv) that an operator's file overrides. A model it does not list has an unknown price.
 //
-// It does not retry, wait, limit or recover: those are the caller's, who has counted the attempt.
+// Recovery. A Recoverer finds out what became of a call whose answer was lost, in the one way that its operator declared
+// (RecoveryConfig). Its questions go on the wire one by one (Endpoint.Ask), paced and ended by Polling; they generate nothing
+// and are counted apart, as Report.Lookups. A miss is ErrNoTrace, and no proof that nothing was charged.
+//
+// It does not retry a call, and does not decide on a second one: that is the caller's, who has counted the attempt.
 package llm

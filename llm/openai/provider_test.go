@@ -47,7 +47,7 @@ type countingConn struct {
 
 func (c *countingConn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
-	start := []byte("POST /v1/chat/completions HTTP/1.1\r\n")
+	start := []byte("POST /v1/")
 	c.tail = append(c.tail, p[:n]...)
 	c.requests.Add(int64(bytes.Count(c.tail, start)))
 	c.tail = slices.Clone(c.tail[max(0, len(c.tail)-len(start)+1):])
@@ -115,8 +115,8 @@ func newProvider(t *testing.T, cfg openai.Config) *openai.Provider {
 	return p
 }
 
-// Every failure the simulator can show, over new and kept connections: the wire, the simulator's ledger and the
-// report agree on one request.
+// Every failure the simulator can show, of both APIs, streamed and not, over new and kept connections: the wire, the
+// simulator's ledger and the report agree on one request.
 func TestI5_ReportEqualsTheWire(t *testing.T) {
 	for _, c := range []struct {
 		rule  string
@@ -140,21 +140,36 @@ func TestI5_ReportEqualsTheWire(t *testing.T) {
 		{`{"do":"reset_after_headers"}`, llm.Ambiguous, ""},
 		{`{"do":"cut_stream"}`, llm.Ambiguous, "EOF"},
 		{`{"do":"empty"}`, llm.RejectedOutput, "empty"},
-		{`{"do":"garbage"}`, llm.Ambiguous, "not a chat completion"},
+		{`{"do":"garbage"}`, llm.Ambiguous, "the answer is not a"},
+		{`{"do":"cut_event"}`, llm.Ambiguous, "EOF"},
+		{`{"do":"end_early"}`, llm.Ambiguous, ""},
+		{`{"do":"error_after_output"}`, llm.Ambiguous, "error"},
+		{`{"do":"refuse"}`, llm.RejectedOutput, "refused"},
+		{`{"do":"tool_call"}`, llm.RejectedOutput, "tool"},
 		{`{"body":"null"}`, llm.Ambiguous, "null"},
 		{`{"body":{"error":{"message":"upstream"}}}`, llm.Ambiguous, "upstream"},
 		{`{"do":"hang"}`, llm.Ambiguous, "timeout passed"},
 	} {
-		for i := range 4 {
-			keep, stream := time.Minute*time.Duration(i%2), i/2 == 1
-			t.Run(fmt.Sprintf("%s/keep %v/stream %v", c.rule, keep, stream), func(t *testing.T) {
+		for i := range 8 {
+			keep, stream, responses := time.Minute*time.Duration(i%2), i/2%2 == 1, i/4 == 1
+			t.Run(fmt.Sprintf("%s/keep %v/stream %v/responses %v", c.rule, keep, stream, responses), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
 				cfg := openai.Config{BaseURL: w.http.URL + "/v1/", Stream: stream, Timeout: time.Minute, HTTP: llm.TransportConfig{KeepAlive: keep}}
 				if strings.Contains(c.rule, "hang") {
 					cfg.Timeout = 300 * time.Millisecond
 				}
-				p := newProvider(t, cfg)
+				var p interface {
+					llm.Provider
+					Close()
+				} = newProvider(t, cfg)
+				if responses {
+					var err error
+					if p, err = openai.NewResponses(cfg); err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(p.Close)
+				}
 				if keep > 0 {
 					if _, err := p.Call(context.Background(), llm.Request{Model: "m", Content: "warm"}); err != nil {
 						t.Fatal(err)

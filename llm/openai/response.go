@@ -164,8 +164,8 @@ func (r *response) judge(status int, report llm.Report, hide ...string) (llm.Ans
 	return llm.Finish(reason, text, report)
 }
 
-// deadCodes are the errors of failed responses that the same request would come to again: those of its words, and those of
-// a policy, for which the model may have been paid.
+// The errors of failed responses that the same request would come to again: those of its words, and those of a policy, for
+// which the model may have been paid.
 var (
 	badRequests = []string{"invalid_prompt", "data_residency_mismatch"}
 	policies    = []string{"bio_policy", "misalignment_policy_violation", "cyber_policy", "image_content_policy_violation"}
