@@ -136,8 +136,9 @@ own,batch,8,9,,16,,,,,,2026-12-01,1,1
 	}
 }
 
-// No call costs more than what was reserved for it.
-func TestMostIsNeverExceeded(t *testing.T) {
+// Report 20: a budget was overdrawn by calls that had no estimate, and so no reservation. No call costs more than the most that
+// was reserved for it.
+func TestReport20_WhatACallCanCostIsKnownBeforeIt(t *testing.T) {
 	list := ListPrices()
 	for name := range list.tables[0] {
 		for _, input := range []int64{0, 1, 1000, 199_999, 200_001, 272_000, 272_001, 1_000_000} {
