@@ -32,6 +32,10 @@ type Config struct {
 	// Backlog is counted so that no more than Limits.MaxUnfinished tasks wait. Nil: there is no bound.
 	Backlog Backlog
 
+	// Reserve is what a task may cost at most, in picodollars; nil, or a nil function: not known. Only workspaces with a
+	// budget are held to it. It must not block.
+	Reserve func(tasks.Request) *int64
+
 	// GroupDelay is how long a batch waits for company while another is being committed; 1 ms when 0. A request that
 	// finds nothing in flight waits for nothing.
 	GroupDelay time.Duration

@@ -26,6 +26,7 @@
 //     the version that its first submission was accepted with (repeat.go).
 //   - A template is applied when a message is accepted. Its text stands before the caller's system text, and is not in the
 //     fingerprint: the name and the version are.
+//   - A budget is judged after the key: a replay costs nothing and is never refused, and what is refused leaves its key free.
 //   - Cancelling says in "changed" whether it changed anything.
 //
 // # Who owns what

@@ -18,6 +18,7 @@ type Server struct {
 	defaults  Defaults
 	limits    Limits
 	templates *Templates
+	reserve   func(tasks.Request) *int64
 	keys      *keyCache
 	batcher   *batcher
 	hub       *hub
@@ -35,7 +36,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates,
+		store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates, reserve: c.Reserve,
 		keys:   newKeyCache(c.Keys, c.Limits),
 		hub:    newHub(c.Store, c.Limits.MaxWaiters, c.Logger),
 		shed:   shed{backlog: c.Backlog, max: c.Limits.MaxUnfinished, errors: errorLog{log: c.Logger}},
@@ -136,6 +137,7 @@ func (s *Server) route(name string, handle func(*call) (int, error)) http.Handle
 		if err != nil {
 			p := asProblem(err)
 			status = p.Status
+			s.metrics.problem(p.Code)
 			s.errors.note(r.Context(), p, name, id)
 			p.write(w)
 		}

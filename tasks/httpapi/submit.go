@@ -115,6 +115,7 @@ func (s *Server) submission(asked tasks.Submission) (tasks.Submission, *problem)
 			return submission, invalidField("model", "is missing, and this server has no default")
 		}
 	}
+	s.reserved(&submission)
 	return submission, nil
 }
 
@@ -125,6 +126,10 @@ func submitProblem(result tasks.Submitted, err error) *problem {
 		return keyReused(result.TaskID)
 	case errors.Is(err, tasks.ErrInProgress):
 		return inProgress()
+	case errors.Is(err, tasks.ErrBudget):
+		return budgetExhausted(time.Now())
+	case errors.Is(err, tasks.ErrUnpriced):
+		return unpriced()
 	case errors.Is(err, tasks.ErrInvalid):
 		p := newProblem(http.StatusBadRequest, "invalid_request", "The request is not valid", "this message cannot be stored")
 		p.cause = err
