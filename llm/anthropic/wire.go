@@ -115,6 +115,7 @@ func decodeMessage(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer
 // usage holds the counts said so far. In a stream they are cumulative, and a later one replaces an earlier.
 type usage struct {
 	input, output, cacheWrite, cacheRead *int64
+	thinking                             int64 // the part of output that nobody sees
 	tier                                 string
 	long                                 bool // some of the cache was written to be kept for an hour
 	bad                                  bool
@@ -130,6 +131,7 @@ func (u *usage) add(raw json.RawMessage) {
 
 		Tier  json.RawMessage `json:"service_tier"`
 		Cache json.RawMessage `json:"cache_creation"`
+		Parts json.RawMessage `json:"output_tokens_details"`
 	}
 	if len(raw) == 0 {
 		return
@@ -150,6 +152,12 @@ func (u *usage) add(raw json.RawMessage) {
 	if json.Unmarshal(said.Cache, &kept) == nil && kept.Hour != "" {
 		u.long = kept.Hour != "0"
 	}
+	var parts struct {
+		Thinking *int64 `json:"thinking_tokens"`
+	}
+	if json.Unmarshal(said.Parts, &parts) == nil && parts.Thinking != nil {
+		u.thinking = max(*parts.Thinking, 0)
+	}
 	for _, c := range []struct {
 		into **int64
 		n    *int64
@@ -167,7 +175,7 @@ func (u *usage) total() *llm.Usage {
 	if u.bad || u.input == nil || u.output == nil {
 		return nil
 	}
-	out := &llm.Usage{InputTokens: *u.input, OutputTokens: *u.output, Tier: u.tier}
+	out := &llm.Usage{InputTokens: *u.input, OutputTokens: *u.output, ReasoningTokens: min(u.thinking, *u.output), Tier: u.tier}
 	if u.long {
 		out.Tier += llm.LongCache
 	}

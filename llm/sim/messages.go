@@ -80,6 +80,11 @@ type (
 		CacheCreation int64 `json:"cache_creation_input_tokens"`
 		CacheRead     int64 `json:"cache_read_input_tokens"`
 		OutputTokens  int64 `json:"output_tokens"`
+
+		OutputDetails thinkingDetails `json:"output_tokens_details"`
+	}
+	thinkingDetails struct {
+		ThinkingTokens int64 `json:"thinking_tokens"`
 	}
 )
 
@@ -90,7 +95,7 @@ func messagesUsageOf(rep *reply) *messagesUsage {
 	if rep.noUsage {
 		return nil
 	}
-	return &messagesUsage{rep.input - rep.cached - rep.cacheWrite, rep.cacheWrite, rep.cached, rep.output}
+	return &messagesUsage{rep.input - rep.cached - rep.cacheWrite, rep.cacheWrite, rep.cached, rep.output, thinkingDetails{rep.reasoning}}
 }
 
 // messagesBlock is what the content is, without its text; nil: there is none.
@@ -161,7 +166,7 @@ func messagesEvents(g *generation) iter.Seq[event] {
 		if use := messagesUsageOf(&g.rep); use != nil && g.rep.earlyUsage {
 			last["usage"] = use
 		} else if use != nil {
-			last["usage"] = map[string]any{"output_tokens": use.OutputTokens}
+			last["usage"] = map[string]any{"output_tokens": use.OutputTokens, "output_tokens_details": use.OutputDetails}
 		}
 		if !put(kindClosing, "message_delta", 0, last) {
 			return
