@@ -31,15 +31,23 @@ func FuzzErrorBody(f *testing.F) {
 	})
 }
 
-func FuzzRetryAfter(f *testing.F) {
-	for _, s := range []string{"", "1", "-1", "NaN", "1e309", "0x1p-2", "Thu, 01 Oct 2026 12:00:30 GMT", "Mon, 01 Jan 0001 00:00:00 GMT", "١"} {
-		f.Add(s, s)
+// FuzzHeaders: whatever the headers of an answer say, a wait is within its bounds, and a request's id is one.
+func FuzzHeaders(f *testing.F) {
+	for _, s := range []string{"", "0", "1", "-1", "NaN", "1e309", "0x1p-2", "6m0s", "-2562047h47m16.854775808s", "Thu, 01 Oct 2026 12:00:30 GMT", "2026-10-01T12:00:30Z", "0000-01-01T00:00:00Z", "Mon, 01 Jan 0001 00:00:00 GMT", "١", "req_1", "a b", "\x00"} {
+		f.Add(s, s, s)
+		f.Add("", "", s)
 	}
 	now := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
-	f.Fuzz(func(t *testing.T, s, ms string) {
-		h := http.Header{"Retry-After": {s}, "Retry-After-Ms": {ms}}
+	f.Fuzz(func(t *testing.T, s, ms, reset string) {
+		h := http.Header{"Retry-After": {s}, "Retry-After-Ms": {ms}, "X-Request-Id": {reset}, "Request-Id": {s}, "X-Should-Retry": {s}}
+		for _, name := range resets {
+			h[http.CanonicalHeaderKey(name[0])], h[http.CanonicalHeaderKey(name[1])] = []string{"0"}, []string{reset}
+		}
 		if d := RetryAfter(h, now); d < 0 || d > MaxRetryAfter {
-			t.Errorf("%q %q: %v", s, ms, d)
+			t.Errorf("%q %q %q: %v", s, ms, reset, d)
+		}
+		if id := RequestID(h); len(id) > 200 || !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			t.Errorf("id %q", id)
 		}
 	})
 }

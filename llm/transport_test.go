@@ -465,3 +465,13 @@ func TestMemoryOfAnOpenCall(t *testing.T) {
 		t.Errorf("an open call costs %.0f bytes, more than %.0f", per, limit)
 	}
 }
+
+// The same in the middle of a stream.
+func TestMemoryOfAStream(t *testing.T) {
+	const n = 1000
+	per := measureStreams(t, n)
+	t.Logf("%.1f KiB a stream", per/1024)
+	if limit := 32.0 * 1024; per > limit {
+		t.Errorf("a call in mid-stream costs %.0f bytes, more than %.0f", per, limit)
+	}
+}
