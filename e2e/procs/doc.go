@@ -12,9 +12,9 @@
 //
 // The tests: TestBoundary_<what> is one failure boundary of the design each, reached by a gate and not by luck;
 // TestI5_WireRequestsAreAttempts counts requests between workers and the model, over all that the model can do, against
-// both ledgers; TestRollingRestart and TestI5_KilledWorkers count calls under load; TestFaultsUnderLoad draws one fault a run from a
-// seed (-procs.runs N for more than one of each kind) and holds all runs to the same checks; TestSeparateProcesses kills
-// everything at random. What is not had: a broker with a slow disk, which would take a file system of our own; a broker
+// both ledgers; TestSecretsStayWhereTheyBelong reads all that a run has written; TestRollingRestart and
+// TestI5_KilledWorkers count calls under load; TestFaultsUnderLoad draws one fault a run from a seed (-procs.runs N for
+// more than one of each kind) and holds all runs to the same checks; TestSeparateProcesses kills everything at random. What is not had: a broker with a slow disk, which would take a file system of our own; a broker
 // that stands still is what clients see of one.
 //
 // A Watch has one goroutine, which ends in Stop. Nodes may be used by several goroutines at once.
