@@ -51,6 +51,11 @@ type Budgeted struct {
 	UpdatedAt time.Time
 }
 
+// Left is what may still be reserved, at least 0.
+func (b Budgeted) Left() int64 {
+	return b.PerDay - min(b.PerDay, max(0, AddAmounts(b.Spent, b.Reserved)))
+}
+
 // Take reserves what a task may cost at most. ErrUnpriced when that is not known; ErrBudget when too little is left.
 func (b *Budgeted) Take(reserve *int64) error {
 	if reserve == nil {

@@ -3,10 +3,8 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,18 +29,7 @@ func (m money) MarshalJSON() ([]byte, error) {
 	if m.pico == nil {
 		return []byte("null"), nil
 	}
-	return strconv.AppendQuote(nil, dollars(*m.pico)), nil
-}
-
-// dollars writes picodollars exactly, without trailing zeros.
-func dollars(pico int64) string {
-	const unit = 1_000_000_000_000
-	sign, n := "", uint64(pico)
-	if pico < 0 {
-		sign, n = "-", -n
-	}
-	s := fmt.Sprintf("%s%d.%012d", sign, n/unit, n%unit)
-	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	return strconv.AppendQuote(nil, tasks.Dollars(*m.pico)), nil
 }
 
 type taskView struct {
