@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"time"
 )
@@ -22,6 +23,7 @@ type Request struct {
 	System          string
 	History         []Message // what was said before, oldest first
 	Content         string    // the message to answer
+	Chat            *Chat     // nil: there is nothing but the other fields
 	Temperature     *float64
 	MaxOutputTokens *int
 	TraceParent     string // sent as the traceparent header when not empty
@@ -34,6 +36,13 @@ type Request struct {
 	// Text is told each piece of a streamed answer as it comes, by the goroutine of the call: it must not block. A piece is
 	// no answer. Nil: nobody listens.
 	Text func(piece string)
+}
+
+// Chat is a request in the words of OpenAI's chat completions. Where it is set, History, System and Content repeat parts of
+// it, for people; an adapter that cannot send all of it refuses the call as Permanent and leaves nothing out.
+type Chat struct {
+	Messages json.RawMessage // an array
+	Params   json.RawMessage // an object, without model, messages, stream and stream_options; nil: none
 }
 
 // Message is something said earlier in the conversation.
@@ -54,6 +63,9 @@ const (
 type Answer struct {
 	Text         string
 	FinishReason string
+	// Message is the whole message of a provider that speaks OpenAI's language, where it is more than text: tool calls that
+	// Request.Chat has offered. Text may then be empty. Nil otherwise.
+	Message json.RawMessage
 	Report
 }
 

@@ -7,6 +7,8 @@ create table api_keys (
     hash bytea not null,
     created_at timestamp with time zone not null,
     revoked_at timestamp with time zone,
+    scopes text[] not null default '{submit,read,admin}'::text[],
+    last_used_at timestamp with time zone,
     constraint api_keys_hash_key UNIQUE (hash),
     constraint api_keys_pkey PRIMARY KEY (id)
 );
@@ -143,6 +145,7 @@ create table replies (
     finish_reason text not null,
     attempt integer not null,
     saved_at timestamp with time zone not null,
+    message jsonb,
     constraint replies_pkey PRIMARY KEY (task_id)
 );
 CREATE INDEX replies_by_message ON public.replies USING btree (message_id);
@@ -192,6 +195,7 @@ create table submissions (
     task_id uuid not null,
     created_at timestamp with time zone not null,
     expires_at timestamp with time zone not null,
+    replays integer not null default 0,
     constraint submissions_pkey PRIMARY KEY (workspace, operation, key)
 );
 CREATE INDEX submissions_by_expiry ON public.submissions USING btree (expires_at);
@@ -208,5 +212,6 @@ create table task_requests (
     metadata jsonb not null,
     trace_parent text not null,
     prompt_template_version text not null default ''::text,
+    chat jsonb,
     constraint task_requests_pkey PRIMARY KEY (task_id)
 );

@@ -32,6 +32,11 @@ func (s Submission) ComputeFingerprint() [32]byte {
 	b = field(b, temperature)
 	b = field(b, maxOutputTokens)
 	b = field(b, string(s.OnAmbiguous))
+	if c := s.Request.Chat; c != nil {
+		b = field(b, "chat")
+		b = field(b, string(c.Messages))
+		b = field(b, string(c.Params))
+	}
 	// Written only where there is one: what was submitted before templates had versions keeps its fingerprint.
 	if v := s.Request.PromptTemplateVersion; v != "" {
 		b = field(b, v)

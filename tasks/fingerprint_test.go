@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"reflect"
 	"testing"
 	"testing/quick"
@@ -47,6 +48,7 @@ var inputs = map[string]func(*Submission){
 	"Request.Document":              func(s *Submission) { s.Request.Document.ID += "x" },
 	"Request.Temperature":           func(s *Submission) { t := 0.25; s.Request.Temperature = &t },
 	"Request.MaxOutputTokens":       func(s *Submission) { n := 101; s.Request.MaxOutputTokens = &n },
+	"Request.Chat":                  func(s *Submission) { s.Request.Chat = &Chat{Messages: json.RawMessage("[1]")} },
 }
 
 // others are the fields that do not change the answer, and how each is changed.
@@ -81,7 +83,11 @@ func TestI6_EveryInputChangesTheFingerprint(t *testing.T) {
 		"Document.Version":   func(s *Submission) { s.Request.Document.Version += "x" },
 		"no Temperature":     func(s *Submission) { s.Request.Temperature = nil },
 		"no MaxOutputTokens": func(s *Submission) { s.Request.MaxOutputTokens = nil },
-		"zero Temperature":   func(s *Submission) { s.Request.Temperature = new(float64) },
+		"Chat's messages":    func(s *Submission) { s.Request.Chat = &Chat{Messages: json.RawMessage("[2]")} },
+		"Chat's params": func(s *Submission) {
+			s.Request.Chat = &Chat{Messages: json.RawMessage("[1]"), Params: json.RawMessage("{}")}
+		},
+		"zero Temperature": func(s *Submission) { s.Request.Temperature = new(float64) },
 	} {
 		s := fingerprinted()
 		change(&s)

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,7 +17,24 @@ type Key struct {
 	Name      string
 	CreatedAt time.Time
 	RevokedAt time.Time // zero while the key is good
+	Scopes    []Scope   // what it may be used for
+	UsedAt    time.Time // when it was last used, to within a minute; zero: never
 }
+
+// Scope is a part of what a key may be used for.
+type Scope string
+
+const (
+	ScopeSubmit Scope = "submit" // messages, regenerate, cancel, chat completions
+	ScopeRead   Scope = "read"   // tasks, events, conversations, spend
+	ScopeAdmin  Scope = "admin"  // what concerns the workspace's keys and limits; no route of the API needs it yet
+)
+
+// Scopes lists every scope.
+var Scopes = []Scope{ScopeSubmit, ScopeRead, ScopeAdmin}
+
+// May reports whether the key may be used for s.
+func (k Key) May(s Scope) bool { return slices.Contains(k.Scopes, s) }
 
 // Revoked reports whether the key opens nothing any more.
 func (k Key) Revoked() bool { return !k.RevokedAt.IsZero() }

@@ -48,6 +48,10 @@ type Store interface {
 	// Attempts reads the ledger of a task, oldest first. ErrNotFound.
 	Attempts(ctx context.Context, workspace string, id uuid.UUID) ([]Attempt, error)
 
+	// Original reads what a task was asked, as a submission without key, ids of its own and fingerprint, to be asked again.
+	// ErrNotFound.
+	Original(ctx context.Context, workspace string, id uuid.UUID) (Submission, error)
+
 	// Conversation reads a page of a conversation's messages with Seq > after, oldest first. An unknown one is empty.
 	Conversation(ctx context.Context, workspace, conversation string, after int64, limit int) ([]Message, error)
 }
@@ -213,6 +217,7 @@ type Candidate struct {
 	Text         string
 	Model        string
 	FinishReason string
+	Message      string // JSON: the whole message of a provider that speaks OpenAI's language, where it is more than text; else empty
 }
 
 // Call is the ledger's part of an attempt.

@@ -6,8 +6,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// OperationMessage is the operation of a press of Send; with workspace and key it is the scope of an idempotency key.
-const OperationMessage = "message"
+// Operations: with workspace and key they are the scope of an idempotency key.
+const (
+	OperationMessage    = "message"    // a press of Send
+	OperationRegenerate = "regenerate" // new work on a message
+	OperationChat       = "chat"       // a call through the OpenAI-compatible door
+	OperationNatural    = "natural"    // the same under a natural key, which independent callers of a workspace share
+)
 
 // Submission is one accepted press of Send, as it is handed to Store.Submit. Its ids are chosen by the caller (UUIDv7),
 // so that a repeat after a lost acknowledgement is recognised as the same submission.
@@ -47,6 +52,7 @@ type Request struct {
 	Document              Document
 	Temperature           *float64
 	MaxOutputTokens       *int
+	Chat                  *Chat // nil: the request did not come through the OpenAI-compatible door
 }
 
 // Submitted is the answer to one Submission. Exactly one of TaskID and Err is set.
@@ -57,6 +63,8 @@ type Submitted struct {
 	// AcceptedAt and Deadline are the new task's, by the database's clock. They are set on what this call stored, so that
 	// the answer to a submission needs no second query; a replay leaves them zero.
 	AcceptedAt, Deadline time.Time
+	// ExpiresAt is when the key is forgotten, of what was stored and of a replay.
+	ExpiresAt time.Time
 	// Err is ErrKeyReused (TaskID is then the task that the key is bound to), ErrInProgress, ErrBudget, ErrUnpriced,
 	// ErrInvalid or ErrUnavailable.
 	Err error

@@ -74,6 +74,7 @@ type Reply struct {
 	FinishReason string
 	Attempt      int
 	SavedAt      time.Time
+	Message      string // see Candidate
 	// PromptTemplateVersion is that of the template the task was accepted with; empty without one.
 	PromptTemplateVersion string
 }

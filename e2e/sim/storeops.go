@@ -218,3 +218,8 @@ func (l *link) Histories(ctx context.Context, limits tasks.HistoryLimits, items 
 		answer: func([]tasks.History, int, *history.Event) {},
 	})
 }
+
+// Original is not called by what is simulated.
+func (l *link) Original(ctx context.Context, workspace string, id uuid.UUID) (tasks.Submission, error) {
+	return l.database.Store.Original(ctx, workspace, id)
+}

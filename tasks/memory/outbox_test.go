@@ -2,6 +2,7 @@ package memory
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err := s.KeyByHash(t.Context(), hash); err != nil || found != made || found.Revoked() {
+	if found, err := s.KeyByHash(t.Context(), hash); err != nil || !reflect.DeepEqual(found, made) || found.Revoked() {
 		t.Fatal(found, err)
 	}
 	if err := s.RevokeKey(t.Context(), made.ID); err != nil {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -91,7 +92,7 @@ func TestKeys(t *testing.T) {
 	if err != nil || made.Workspace != "w" || made.Name != "laptop" || made.CreatedAt.IsZero() || made.Revoked() {
 		t.Fatalf("create: %+v, %v", made, err)
 	}
-	if got, err := k.store.KeyByHash(ctx, tasks.HashKey(secret)); err != nil || got != made {
+	if got, err := k.store.KeyByHash(ctx, tasks.HashKey(secret)); err != nil || !reflect.DeepEqual(got, made) {
 		t.Errorf("by hash: %+v, %v; want %+v", got, err, made)
 	}
 	if _, err := k.store.KeyByHash(ctx, tasks.HashKey("fp_other")); !errors.Is(err, tasks.ErrNotFound) {
