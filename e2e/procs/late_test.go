@@ -33,6 +33,22 @@ func attempts(t *testing.T, client *Client, id string) []ledgerRow {
 	return list.Attempts
 }
 
+// cost is what a task has cost, as the API shows it.
+type cost struct {
+	Amount      *string `json:"amount"`
+	InputTokens int     `json:"input_tokens"`
+	Unknown     int     `json:"unknown_attempts"`
+}
+
+func costOf(t *testing.T, task []byte) cost {
+	t.Helper()
+	var v struct{ Cost cost }
+	if err := json.Unmarshal(task, &v); err != nil {
+		t.Fatalf("%v: %s", err, task)
+	}
+	return v.Cost
+}
+
 // A worker has its answers and cannot save them. Then it stands still, until one task was cancelled, the deadline of
 // another has passed and the third was taken over and answered. What it brings is not accepted, and was paid for.
 func TestI7_LateAnswersAreRefusedAndPaidFor(t *testing.T) {
@@ -100,18 +116,11 @@ func TestI7_LateAnswersAreRefusedAndPaidFor(t *testing.T) {
 				}
 			}
 			_, body, err := client.Do(t.Context(), http.MethodGet, "/v1/tasks/"+ids[i], "", nil)
-			var task struct {
-				Cost struct {
-					Amount       *string
-					InputTokens  int `json:"input_tokens"`
-					UnknownCount int `json:"unknown_attempts"`
-				}
+			if err != nil {
+				t.Fatal(err)
 			}
-			if err == nil {
-				err = json.Unmarshal(body, &task)
-			}
-			if err != nil || task.Cost.Amount == nil || task.Cost.InputTokens != 7*len(rows) || task.Cost.UnknownCount != 0 {
-				t.Errorf("%s: cost %+v, %v", want.Status, task.Cost, err)
+			if got := costOf(t, body); got.Amount == nil || got.InputTokens != 7*len(rows) || got.Unknown != 0 {
+				t.Errorf("%s: cost %+v", want.Status, got)
 			}
 		}
 		w.settled(t, watch)

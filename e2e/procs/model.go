@@ -54,14 +54,25 @@ func startModel(t testing.TB) *Model {
 // Rules scripts the model: a JSON list.
 func (m *Model) Rules(rules string) {
 	m.t.Helper()
-	req, err := http.NewRequestWithContext(m.t.Context(), http.MethodPut, m.URL+"/sim/rules", strings.NewReader(rules))
+	m.put("/sim/rules", rules)
+}
+
+// Settings say what the model keeps: a JSON object.
+func (m *Model) Settings(settings string) {
+	m.t.Helper()
+	m.put("/sim/settings", settings)
+}
+
+func (m *Model) put(path, body string) {
+	m.t.Helper()
+	req, err := http.NewRequestWithContext(m.t.Context(), http.MethodPut, m.URL+path, strings.NewReader(body))
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	status, body, err := do(req)
+	status, answer, err := do(req)
 	if err != nil || status/100 != 2 {
-		m.t.Fatalf("rules: %v %d %s", err, status, body)
+		m.t.Fatalf("%s: %v %d %s", path, err, status, answer)
 	}
 }
 
