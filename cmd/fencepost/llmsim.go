@@ -16,8 +16,10 @@ func newLLMSim(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "llm-sim",
 		Short: "Run the simulated model as a process of its own",
-		Long: `Run the simulated model: an OpenAI Chat Completions server that costs nothing. PUT /sim/rules scripts latency and
-failures, GET /sim/requests lists every request that arrived, GET /sim/totals counts them.`,
+		Long: `Run the simulated model: a server of OpenAI's Chat Completions and Responses and of Anthropic's Messages that costs
+nothing. PUT /sim/rules scripts latency and failures, PUT /sim/settings what is stored, billed and replayed; GET
+/sim/requests lists every request that arrived, GET /sim/lookups those that asked for an earlier answer, GET /sim/totals
+counts both.`,
 		Example: "  fencepost llm-sim --listen 127.0.0.1:9000 --ledger requests.jsonl\n  fencepost llm-sim --listen 127.0.0.1:9000 --latency 1.5s",
 		Args:    arguments(),
 	}
