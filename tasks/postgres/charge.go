@@ -42,10 +42,13 @@ const settleCharged = `, charged as (
     ) c where c.spent <> 0 or c.reserved <> 0
 )`
 
+// The tasks are named once more, in a form that is known before the join: a plan that was made while the ledger was empty
+// would otherwise go through all of it for each of them.
 const claimCharged = `, presumed as (
     update attempts a set presumed_picousd = j.reserved_picousd
     from judged j
-    where j.reserved_picousd is not null and j.overrun = 1
+    where a.task_id = any (array(select o.id from judged o where o.reserved_picousd is not null and o.overrun = 1))
+        and j.reserved_picousd is not null and j.overrun = 1
         and j.verdict in ('claimed', 'interrupted', 'deadline', 'attempts', 'stopped')
         and a.task_id = j.id and a.assignment_version = j.assignment_version
         and a.ended_at is null and a.presumed_picousd is null
@@ -61,7 +64,7 @@ const claimCharged = `, presumed as (
 const cancelCharged = `, presumed as (
     update attempts a set presumed_picousd = l.reserved_picousd
     from locked l
-    where l.reserved_picousd is not null and l.status = 'running'
+    where l.reserved_picousd is not null and l.status = 'running' and a.task_id = $2
         and a.task_id = l.id and a.assignment_version = l.assignment_version
         and a.ended_at is null and a.presumed_picousd is null
     returning l.workspace, l.reserved_on, a.presumed_picousd
