@@ -126,9 +126,15 @@ func TestChatHistoryAndPieces(t *testing.T) {
 // No failure of a response, looked up or not, shows the key or what was said in the conversation.
 func TestResponseSecretsStayOut(t *testing.T) {
 	const prompt = "Tell me, doctor, what the red spots on my left arm may be"
-	bad := `{"error":{"message":"` + key + ` said ` + prompt + `"}}`
-	failed := reply{status: 200, body: response("failed", `,"error":{"code":"server_error","message":"`+prompt+key+`"}`)}
-	for _, post := range []reply{{status: 400, body: bad}, {status: 200, body: bad}, {status: 200, body: prompt}, failed, waits, {events: []string{bad}}, {events: []string{created, bad}}} {
+	for _, secret := range []string{prompt, "wrong key " + key} {
+		responseSecretStaysOut(t, prompt, secret)
+	}
+}
+
+func responseSecretStaysOut(t *testing.T, prompt, secret string) {
+	bad := `{"error":{"message":"cannot take ` + secret + `"}}`
+	failed := reply{status: 200, body: response("failed", `,"error":{"code":"server_error","message":"`+secret+`"}`)}
+	for _, post := range []reply{{status: 400, body: bad}, {status: 200, body: bad}, {status: 200, body: secret}, failed, waits, {events: []string{bad}}, {events: []string{created, bad}}} {
 		for _, look := range []reply{{status: 401, body: bad}, {status: 200, body: bad}, failed} {
 			s := backgroundServer(t, post, []reply{look}, nil, unknown)
 			r := newResponses(t, s, openai.Config{Stream: post.events != nil, Recovery: quick(llm.RecoverBackground)})
