@@ -33,6 +33,7 @@ type assignment struct {
 	dead     bool          // gone: nothing that ends may move the tracker
 	idle     chan struct{} // closed when draining and nothing is started; made by drain
 	queued   bool          // in the dispatch ring
+	stalled  bool          // waits for a slot of one of its workspaces
 
 	paused    bool
 	committed offsets.Position // what the group has, as far as we know

@@ -105,6 +105,7 @@ func (c *Consumer) claimed(ctx context.Context, batch []*item, answers []tasks.C
 			missing = append(missing, it)
 		}
 		c.withdraw(it)
+		c.vacate(it)
 	}
 	c.freeSlots(max(0, slots-len(begin)))
 	c.mu.Unlock()

@@ -60,6 +60,8 @@ type Config struct {
 
 	// MaxInFlight bounds claimed tasks, which is calls open at once: 256.
 	MaxInFlight int
+	// MaxInFlightPerWorkspace bounds the same for each workspace; 0: no bound.
+	MaxInFlightPerWorkspace int
 	// MaxQueued bounds the unsettled records held for one partition; at the bound its fetching pauses, at half of it
 	// goes on: 16,384. A conversation or a workspace with more records than that holds up those behind it.
 	MaxQueued int

@@ -54,7 +54,10 @@ type Consumer struct {
 	session *session   // nil between sessions
 	ring    []*assignment
 	slots   int
-	parking parkingHeap
+	// Slots taken by each workspace, and partitions that wait for one of theirs; only where workspaces are bounded.
+	occupied map[string]int
+	stalled  []*assignment
+	parking  parkingHeap
 
 	pauseMu     sync.Mutex
 	parkingWake chan struct{}
@@ -82,9 +85,10 @@ func New(cfg Config, store tasks.Store, provider llm.Provider, positions Positio
 	c := &Consumer{
 		cfg: cfg, store: store, provider: provider, positions: positions,
 		log: cfg.Logger.With("component", "consumer"), metrics: newMetrics(cfg.Registerer), epoch: time.Now(),
-		leases: leases{jobs: map[*job]struct{}{}},
-		notes:  make(chan noting, maxBatch),
-		slots:  cfg.MaxInFlight, parkingWake: make(chan struct{}, 1), commitWake: make(chan struct{}, 1),
+		occupied: map[string]int{},
+		leases:   leases{jobs: map[*job]struct{}{}},
+		notes:    make(chan noting, maxBatch),
+		slots:    cfg.MaxInFlight, parkingWake: make(chan struct{}, 1), commitWake: make(chan struct{}, 1),
 	}
 	if r, ok := provider.(llm.Recoverer); ok && r.Recovers() {
 		c.recoverer = r

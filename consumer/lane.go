@@ -1,5 +1,7 @@
 package consumer
 
+import "slices"
+
 // lane is the queue of records that wait for one another. A lane that has an unsettled record started, ready or parked
 // is busy.
 type lane struct {
@@ -61,19 +63,26 @@ func (f *fair) push(it *item) {
 	f.n++
 }
 
-func (f *fair) pop() *item {
-	if f.n == 0 {
-		return nil
+// pop takes the next item of the first workspace in turn that is not full; nil when there is none.
+func (f *fair) pop(full func(workspace string) bool) *item {
+	for i, workspace := range f.turns {
+		if full(workspace) {
+			continue
+		}
+		if i == 0 {
+			f.turns = f.turns[1:]
+		} else {
+			f.turns = slices.Delete(f.turns, i, i+1)
+		}
+		q := f.queues[workspace]
+		it := q.pop()
+		if q.len() > 0 {
+			f.turns = append(f.turns, workspace)
+		} else {
+			delete(f.queues, workspace)
+		}
+		f.n--
+		return it
 	}
-	workspace := f.turns[0]
-	f.turns = f.turns[1:]
-	q := f.queues[workspace]
-	it := q.pop()
-	if q.len() > 0 {
-		f.turns = append(f.turns, workspace)
-	} else {
-		delete(f.queues, workspace)
-	}
-	f.n--
-	return it
+	return nil
 }

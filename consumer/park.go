@@ -45,6 +45,7 @@ func (h *parkingHeap) Pop() any {
 // park makes a started record wait. With c.mu held.
 func (c *Consumer) park(it *item, wait time.Duration, leased bool) {
 	a := it.asg
+	c.vacate(it)
 	if it.state == itemEnded {
 		return
 	}

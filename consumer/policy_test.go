@@ -107,6 +107,37 @@ func TestPartitionsThatAreAddedAreReadFromTheirStart(t *testing.T) {
 	w.finished(id, tasks.StatusCompleted)
 }
 
+// A workspace that may have two calls at once has no third one, over two partitions, and holds up nobody else: also while
+// it is all that a partition has.
+func TestAWorkspaceHasItsSlotsAndNoMore(t *testing.T) {
+	w := newWorld(t, 2)
+	var open []func()
+	var ids []uuid.UUID
+	for i := range 6 {
+		content := fmt.Sprintf("busy %d", i)
+		open = append(open, w.model.gate(content))
+		ids = append(ids, w.send(int32(i%2), fmt.Sprintf("c%d", i), content))
+	}
+	w.start("one", func(c *consumer.Config) { c.MaxInFlightPerWorkspace = 2 })
+	eventually(t, "two calls are open", func() bool { return w.model.open.Load() == 2 })
+	quiet := w.submit("q", "quiet", func(s *tasks.Submission) { s.Workspace = "small" })
+	w.produce(1, "small/q", `{"v":1,"task":"`+quiet.String()+`","workspace":"small"}`)
+	eventually(t, "the other workspace has its reply", func() bool {
+		task, err := w.store.Task(t.Context(), "small", quiet)
+		return err == nil && task.Status == tasks.StatusCompleted
+	})
+	if n := w.model.open.Load(); n != 2 {
+		t.Errorf("%d calls are open", n)
+	}
+	for _, o := range open {
+		o()
+	}
+	for _, id := range ids {
+		w.finished(id, tasks.StatusCompleted)
+	}
+	eventually(t, "everything is committed", func() bool { return w.committed(0)+w.committed(1) == 7 })
+}
+
 func TestAWorkspaceThatFloodsLeavesTheOthersTheirShare(t *testing.T) {
 	w := newWorld(t, 1)
 	for i := range 300 {

@@ -61,6 +61,7 @@ type item struct {
 	parked int   // index in the parking heap, -1 when not in it
 	leased bool  // parked because someone else's lease runs: it may also end before
 
+	occupies bool  // it has one of its workspace's slots
 	admitted bool  // the gate has let it through
 	judged   int64 // when it was last judged while the gate kept it back, on the same clock
 }

@@ -43,10 +43,19 @@ func (c *Consumer) take(n int) (b batch) {
 		if a.draining || a.dead {
 			continue
 		}
-		if it := a.ready.pop(); it != nil {
+		it := a.ready.pop(c.fullWorkspace)
+		if it == nil && a.ready.len() > 0 {
+			if !a.stalled { // every workspace in it is full: it waits for a slot to be given back
+				a.stalled = true
+				c.stalled = append(c.stalled, a)
+			}
+			continue
+		}
+		if it != nil {
 			switch ok, hold := c.admit(it); {
 			case ok:
 				a.start(it)
+				c.occupy(it)
 				b.claim = append(b.claim, it)
 			case hold > 0:
 				a.start(it)
@@ -112,6 +121,7 @@ func (c *Consumer) ended(outcome string, slots int, items ...*item) {
 		a := it.asg
 		c.unpark(it)
 		a.end(it)
+		c.vacate(it)
 		c.makeReady(a)
 		if a.paused && !a.dead && a.roomy(c.cfg) {
 			resume = append(resume, a)
@@ -131,5 +141,35 @@ func (c *Consumer) freeSlots(n int) {
 	if n > 0 {
 		c.slots += n
 		c.work.Broadcast()
+	}
+}
+
+// fullWorkspace reports whether a workspace has as many calls as it may. With c.mu held.
+func (c *Consumer) fullWorkspace(workspace string) bool {
+	most := c.cfg.MaxInFlightPerWorkspace
+	return most > 0 && c.occupied[workspace] >= most
+}
+
+// occupy and vacate count the slots of each workspace, where they are bounded. With c.mu held.
+func (c *Consumer) occupy(it *item) {
+	if c.cfg.MaxInFlightPerWorkspace > 0 {
+		it.occupies = true
+		c.occupied[it.ref.Workspace]++
+	}
+}
+
+func (c *Consumer) vacate(it *item) {
+	if !it.occupies {
+		return
+	}
+	it.occupies = false
+	if c.occupied[it.ref.Workspace]--; c.occupied[it.ref.Workspace] == 0 {
+		delete(c.occupied, it.ref.Workspace)
+	}
+	stalled := c.stalled
+	c.stalled = nil
+	for _, a := range stalled {
+		a.stalled = false
+		c.makeReady(a)
 	}
 }

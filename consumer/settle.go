@@ -138,6 +138,7 @@ func (c *Consumer) abandon(batch []pending) {
 			continue
 		}
 		c.freeSlots(1)
+		c.vacate(p.job.it)
 		if it := p.job.it; it.state == itemStarted {
 			it.state = itemEnded
 			it.asg.stopped()

@@ -104,6 +104,7 @@ type nodeSettings struct {
 	protocol              *cli.Choice
 	instanceID            string
 	maxInFlight           int
+	maxPerWorkspace       int
 	lease, callTimeout    time.Duration
 	drain, session, start time.Duration
 	stop                  time.Duration
@@ -127,6 +128,7 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.Var(n.protocol, "group-protocol", "who assigns partitions: a member, or the broker (KIP-848, Kafka 4.0 and later)")
 	f.StringVar(&n.instanceID, "instance-id", "", "static membership: a `name` that is this worker's alone and the same after a restart; classic only")
 	f.IntVar(&n.maxInFlight, "max-in-flight", 256, "calls open at once in a worker")
+	f.IntVar(&n.maxPerWorkspace, "workspace-max-in-flight", 0, "the same for each workspace; 0: no bound")
 	f.DurationVar(&n.lease, "lease", 20*time.Second, "how long a worker's right to a task lives without renewal")
 	f.DurationVar(&n.callTimeout, "call-timeout", 5*time.Minute, "longest provider call")
 	f.DurationVar(&n.drain, "drain-timeout", 25*time.Second, "how long a stop or a moving partition waits for started work")
@@ -161,6 +163,9 @@ func (n *nodeSettings) check() error {
 	if n.maxInFlight < 1 || n.maxInFlight > 100_000 {
 		return cli.Usage("", "--max-in-flight: %d is not within 1 and 100000", n.maxInFlight)
 	}
+	if n.maxPerWorkspace < 0 {
+		return cli.Usage("0 is no bound", "--workspace-max-in-flight: %d is below 0", n.maxPerWorkspace)
+	}
 	if n.instanceID != "" && n.protocol.String() != string(consumer.ProtocolClassic) {
 		return cli.Usage("", "--instance-id: needs --group-protocol classic, since the client cannot leave a KIP-848 group with one")
 	}
@@ -189,7 +194,7 @@ func (n *nodeSettings) config(model string) node.Config {
 		Listen: n.listen, AdminListen: n.adminListen,
 		Consumer: consumer.Config{
 			Protocol: consumer.Protocol(n.protocol.String()), InstanceID: n.instanceID,
-			Order: consumer.Order(n.order.String()), MaxInFlight: n.maxInFlight, Lease: n.lease, CallTimeout: n.callTimeout,
+			Order: consumer.Order(n.order.String()), MaxInFlight: n.maxInFlight, MaxInFlightPerWorkspace: n.maxPerWorkspace, Lease: n.lease, CallTimeout: n.callTimeout,
 			HistoryTurns: turns, HistoryTokens: n.historyTokens,
 			DrainTimeout: n.drain, StopTimeout: n.stop, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
 		},
