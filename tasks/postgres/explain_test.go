@@ -88,6 +88,10 @@ var explained = map[string]string{
 	"foldSQL":             `'{w1,w2}'`,
 	"chargeDaysSQL":       `'{w1,w2}', '{2026-11-30,2026-11-30}', '{1,1}', '{1,1}'`,
 	"unbindSQL":           `'{w1,w2}', '{message,message}', '{"key 5","key new"}'`,
+	"dayUsageSQL":         usageExample,
+	"usageSQL":            usageExample,
+	"unknownUsageSQL":     usageExample + `, 100`,
+	"noTimeoutSQL":        ``,
 	"sweepChangesSQL":     `864000000000, 100`,
 }
 
@@ -98,6 +102,8 @@ const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], 
 	'{"",v,v,"",v}', '{0,0,0,0,0}', '{0,0,1,0,2}', '{0,0,0,0,1}'`
 
 const noteExample = `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', '{ref,""}', '{null,"\\x00"}'`
+
+const usageExample = `i(500000), i(501000), '2000-01-01', '2200-01-01', 'sim'`
 
 const placedExample = `, '{g5,g5,g5,g6,g7}', ARRAY[i(1), i(1), i(1), i(1), i(1)], '{5,5,6,5,5}', '{1,1,1,1,1}', '{5,7,5,5,5}', '{6,8,6,6,6}'`
 
