@@ -1,10 +1,10 @@
 package sim
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -12,6 +12,8 @@ func FuzzRules(f *testing.F) {
 	for _, s := range []string{
 		`[]`, `null`, `[null]`, `[{"match":{"contains":"x","model":"m","nth":2},"times":3,"latency":"1.5s","do":"status","status":503,"headers":{"A":"b"},"body":"x"}]`,
 		`[{"body":{"a":[1]}}]`, `[{"text":"\ud800"}]`, `[{"latency":"1e9h"}]`, `[{"times":9223372036854775807}]`, `[{"do":"cut_stream","output_tokens":9223372036854775807}]`,
+		`[{"do":"fail","body":{"code":"x"}}]`, `[{"do":"bad_text","line_bytes":99,"chunks":1}]`, `[{"do":"cut_event","chunks":2,"finish_reason":""}]`,
+		`[{"do":"error_after_output","body":"x","input_tokens":3,"cached_tokens":2,"cache_write_tokens":9}]`, `[{"do":"tool_call"}]`, `[{"do":"refuse"}]`,
 	} {
 		f.Add([]byte(s), "a message")
 	}
@@ -40,22 +42,20 @@ func FuzzRules(f *testing.F) {
 		}
 		defer s.Close()
 		s.script.set(list)
-		req, err := json.Marshal(map[string]any{"model": "m", "messages": []any{map[string]string{"role": "user", "content": content}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 3 {
-			w := httptest.NewRecorder()
-			func() {
-				defer func() {
-					if p := recover(); p != nil && p != http.ErrAbortHandler {
-						panic(p)
-					}
+		for _, p := range wires {
+			for _, stream := range []bool{false, true} {
+				w := httptest.NewRecorder()
+				func() {
+					defer func() {
+						if p := recover(); p != nil && p != http.ErrAbortHandler {
+							panic(p)
+						}
+					}()
+					s.ServeHTTP(w, httptest.NewRequest("POST", p.path, strings.NewReader(p.body(content, stream))))
 				}()
-				s.ServeHTTP(w, httptest.NewRequest("POST", "/v1/chat/completions", bytes.NewReader(req)))
-			}()
+			}
 		}
-		if got := s.ledger.total(); got.Requests != 3 || got.InFlight != 0 {
+		if got := s.ledger.total(); got.Requests != 6 || got.InFlight != 0 {
 			t.Errorf("%+v", got)
 		}
 	})

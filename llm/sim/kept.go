@@ -3,6 +3,7 @@ package sim
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,20 +79,33 @@ func (k *kept) get(p *protocol, id string, set settings, now time.Time) *generat
 	return g
 }
 
-// completions returns up to limit stored completions behind the one of that id, oldest first, and whether there are more.
-func (k *kept) completions(after, model string, metadata map[string]string, limit int, set settings, now time.Time) (out []*generation, more bool) {
+// query is what stored completions are asked for by.
+type query struct {
+	after    string // the id of the last one seen
+	model    string
+	metadata map[string]string
+	limit    int
+	newest   bool // first
+}
+
+// completions returns those that fit, and whether there are more.
+func (k *kept) completions(q query, set settings, now time.Time) (out []*generation, more bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	behind := after == ""
-	for _, g := range k.order[k.head:] {
+	behind := q.after == ""
+	all := slices.All(k.order[k.head:])
+	if q.newest {
+		all = slices.Backward(k.order[k.head:])
+	}
+	for _, g := range all {
 		if !behind {
-			behind = g.id == after
+			behind = g.id == q.after
 			continue
 		}
-		if g.p != completions || k.byID[g.id] != g || model != "" && g.call.model != model || !holds(g.call.metadata, metadata) || !shown(g, set, now) {
+		if g.p != completions || k.byID[g.id] != g || q.model != "" && g.call.model != q.model || !holds(g.call.metadata, q.metadata) || !shown(g, set, now) {
 			continue
 		}
-		if len(out) == limit {
+		if len(out) == q.limit {
 			return out, true
 		}
 		out = append(out, g)
@@ -143,17 +157,14 @@ func (s *Server) serveCompletion(w http.ResponseWriter, req *http.Request) {
 
 // serveCompletions is GET /v1/chat/completions, by metadata and model.
 func (s *Server) serveCompletions(w http.ResponseWriter, req *http.Request) {
-	query := req.URL.Query()
-	if s.failLookup(w, lookupList, query.Encode()) {
+	asked := req.URL.Query()
+	if s.failLookup(w, lookupList, asked.Encode()) {
 		return
 	}
-	s.lookups.add(lookupList, query.Encode(), http.StatusOK)
-	list, more := s.kept.completions(query.Get("after"), query.Get("model"), metadataOf(query), listLimit(query), s.settings.get(), now())
-	if query.Get("order") == "desc" && query.Get("after") == "" {
-		for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
-			list[i], list[j] = list[j], list[i]
-		}
-	}
+	s.lookups.add(lookupList, asked.Encode(), http.StatusOK)
+	list, more := s.kept.completions(query{
+		after: asked.Get("after"), model: asked.Get("model"), metadata: metadataOf(asked), limit: listLimit(asked), newest: asked.Get("order") == "desc",
+	}, s.settings.get(), now())
 	out := struct {
 		Object  string       `json:"object"`
 		Data    []completion `json:"data"`

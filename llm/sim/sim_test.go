@@ -238,6 +238,12 @@ func TestBadRulesAreRefusedAndChangeNothing(t *testing.T) {
 		`[{"headers":{"a b":"c"}}]`:       "header",
 		`[{"headers":{"a":"c\nSet: x"}}]`: "header",
 		`[{"text":7}]`:                    "text",
+		`[{"chunks":1}]`:                  "chunks",
+		`[{"do":"stall","chunks":-1}]`:    "chunks",
+		`[{"line_bytes":-1}]`:             "line_bytes",
+		`[{"line_bytes":100000000}]`:      "line_bytes",
+		`[{"cached_tokens":-1}]`:          "token",
+		`[{"chunk_latency":"-1s"}]`:       "-1s",
 		`[` + strings.Repeat(`{},`, 10_000) + `{}]`: "more than",
 	} {
 		status, out, err := request(t, "PUT", url+"/sim/rules", body)
@@ -268,37 +274,20 @@ func TestBadRequestsAreListed(t *testing.T) {
 	}
 }
 
-// A lost answer was billed, a refused call was not, and the ledger says what was done. Over a connection of its own,
-// since net/http repeats a call that carries an Idempotency-Key on a used one.
-func TestFaults(t *testing.T) {
+// The last user message is the content, whatever else was said; all of it is counted, in every protocol.
+func TestConversations(t *testing.T) {
 	_, url := newServer(t, Config{})
-	c := llm.NewClient(llm.TransportConfig{})
-	for _, act := range actions {
-		do := act.word
-		if do == doHang || do == doStall { // which end when the client leaves
-			continue
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"model":"m","messages":[{"role":"developer","content":"12345678"},{"role":"user","content":"first"},{"role":"assistant","content":"abc"},{"role":"user","content":"last"}]}`,
+		"/v1/messages":         `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"12345678"}],"messages":[{"role":"user","content":"first"},{"role":"assistant","content":"abc"},{"role":"user","content":[{"type":"text","text":"last"}]}]}`,
+		"/v1/responses":        `{"model":"m","instructions":"1234","input":[{"role":"developer","content":"5678"},{"role":"user","content":"first"},{"type":"reasoning"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"abc"}]},{"role":"user","content":[{"type":"input_text","text":"last"}]}]}`,
+	} {
+		request(t, "DELETE", url+"/sim/requests", "")
+		if status, out, err := request(t, "POST", url+path, body); err != nil || status != 200 || !bytes.Contains(out, []byte("echo: last")) {
+			t.Errorf("%s: %d %s %v", path, status, out, err)
 		}
-		for _, stream := range []bool{false, true} {
-			request(t, "DELETE", url+"/sim/requests", "")
-			rules(t, url, `[{"do":"`+do+`"}]`)
-			body := strings.Replace(ask("hello world, this is a text of some length"), `"messages"`, fmt.Sprintf(`"stream":%v,"messages"`, stream), 1)
-			req, err := http.NewRequest("POST", url+"/v1/chat/completions", strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, _, err := c.Do(context.Background(), req)
-			lost := torn(do)
-			if (err != nil) != lost {
-				t.Errorf("%s: %d %q %v", do, resp.Status, resp.Body, err)
-			}
-			terminal := bytes.HasSuffix(resp.Body, []byte("data: [DONE]\n\n"))
-			if whole := !act.lost && do != doNoMarker; stream && terminal != whole {
-				t.Errorf("%s: stream %q", do, resp.Body)
-			}
-			list := listed(t, url)
-			if len(list) != 1 || list[0].Done != do || list[0].ClientGone || (list[0].InputTokens == 0) != (do == doStatus) {
-				t.Errorf("%s: %+v", do, list)
-			}
+		if e := listed(t, url)[0]; e.Content != "last" || e.Messages != 3 || e.SystemBytes != 8 || e.InputTokens != tokens(8+5+3+4) {
+			t.Errorf("%s: %+v", path, e)
 		}
 	}
 }
@@ -379,11 +368,6 @@ func TestHang(t *testing.T) {
 	if err := <-errs; err == nil {
 		t.Error("the other call was answered")
 	}
-}
-
-// torn reports whether a client can see that the answer is not whole by the connection alone.
-func torn(do string) bool {
-	return do == doResetAfterHeaders || do == doResetBeforeHeaders || do == doCutStream || do == doCutEvent
 }
 
 func until(t testing.TB, ok func() bool) {
