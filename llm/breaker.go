@@ -48,7 +48,7 @@ func verdictOf(f *Failure) (kind verdict, certain bool) {
 	case RateLimited:
 		return saysSlower, true
 	case NotSent:
-		if errors.Is(f.Err, context.Canceled) {
+		if errors.Is(f.Err, context.Canceled) || errors.Is(f.Err, errNotNoted) {
 			return saysNothing, false
 		}
 		return saysUnreachable, false

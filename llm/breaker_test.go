@@ -16,7 +16,7 @@ var ends = map[string]*Failure{
 	"quota": {Class: Quota, Message: "no money"}, "key": {Class: Permanent, Config: true, Status: 401, Message: "HTTP 401"},
 	"404": {Class: Permanent, Config: true, Status: 404, Message: "HTTP 404"}, "redirect": {Class: Permanent, Config: true, Status: 307},
 	"refused": {Class: NotSent, Err: errors.New("refused"), Message: "refused"}, "left": {Class: NotSent, Err: fmt.Errorf("x: %w", context.Canceled)},
-	"busy": {Class: Overloaded}, "reset": {Class: Ambiguous, Message: "reset"}, "cancelled": {Class: Cancelled}, "429": {Class: RateLimited, RetryAfter: 1},
+	"busy": {Class: Overloaded}, "reset": {Class: Ambiguous, Message: "reset"}, "cancelled": {Class: Cancelled}, "unnoted": NotNoted(errors.New("no database")), "429": {Class: RateLimited, RetryAfter: 1},
 }
 
 // A script is words: what a call of another workspace came to ("20*reset" twenty of them), "probe:X" a call that is
@@ -38,7 +38,7 @@ func TestBreaker(t *testing.T) {
 		"19*reset =closed busy =open,failing,1s",
 		"19*reset ok 19*busy rejected 19*reset bad 19*reset =closed",
 		"19*reset 5*refused 3*429 =closed reset =open,failing,1s", // a provider that is there or not is failing all the same
-		"50*429 50*cancelled 50*left 50*local 50*bad 50*rejected =closed",
+		"50*429 50*unnoted 50*cancelled 50*left 50*local 50*bad 50*rejected =closed",
 
 		// the cool-down, and what ends it
 		"quota wait probe:quota =open,quota,1m0s wait probe:quota =open,quota,2m0s wait probe:quota =open,quota,4m0s wait probe:quota =open,quota,8m0s wait probe:quota =open,quota,10m0s wait probe:quota =open,quota,10m0s",

@@ -72,5 +72,7 @@ func CheckOp(op string) *Failure {
 
 // NotNoted is the failure of a call that must not begin, since what it could be looked up by was not made durable.
 func NotNoted(err error) *Failure {
-	return &Failure{Class: NotSent, Message: "nothing was sent: the call could not be noted", Err: err}
+	return &Failure{Class: NotSent, Message: "nothing was sent: the call could not be noted", Err: fmt.Errorf("%w: %w", errNotNoted, err)}
 }
+
+var errNotNoted = errors.New("the call could not be noted")

@@ -66,6 +66,7 @@ func TestEveryDocumentedFailure(t *testing.T) {
 		{"wrong key", 401, anthropic("authentication_error", "invalid x-api-key"), "", Permanent, true, 0, "config"},
 		{"billing", 402, anthropic("billing_error", "m"), "", Quota, false, 0, "quota"},
 		{"permission", 403, anthropic("permission_error", "m"), "", Permanent, true, 0, "closed"},
+		{"billing, as forbidden", 403, anthropic("billing_error", "m"), "", Quota, false, 0, "quota"},
 		{"no such model", 404, anthropic("not_found_error", "model: x"), "", Permanent, true, 0, "closed"},
 		{"conflict", 409, anthropic("conflict_error", "m"), "", Ambiguous, false, 0, "closed"},
 		{"too large, before the API", 413, edge, "", Permanent, false, 0, "closed"},
