@@ -16,11 +16,19 @@
 // here, where thousands of calls wait for seconds.
 //
 // Goroutines and locks. A call runs on its caller's goroutine. One more exists only at the moment a context ends, to
-// interrupt the connection, and the call waits for it. The only lock guards the idle connections of a Client that was
-// asked to keep them.
+// interrupt the connection, and the call waits for it. One lock guards the idle connections of a Client that was asked to
+// keep them, and one the counters of a Gate; no I/O is done under either.
+//
+// Admission. A Gate says when calls of this process may begin: within limits on requests and tokens (limit.go), not before
+// the moment a provider asked all calls to wait for, and not while a breaker knows that they fail (breaker.go: no money,
+// a wrong key, nobody there, nothing usable). It hands out places for a minute's queue and refuses beyond it. It counts and
+// never waits; an attempt is counted by its caller only when it was let through, so that an outage costs no attempts.
 //
 // What a call costs is known exactly or not at all: Prices multiplies the reported tokens by whole picodollars, from a
-// dated table (prices.csv) that an operator's file overrides. A model it does not list has an unknown price.
+// dated table (prices.csv) that an operator's file overrides. A model it does not list has an unknown price, and so has a
+// call billed at a service tier without rates of its own.
+//
+// README.md lists what went wrong between other programs and models, and the test that shows what happens here.
 //
 // Recovery. A Recoverer finds out what became of a call whose answer was lost, in the one way that its operator declared
 // (RecoveryConfig). Its questions go on the wire one by one (Endpoint.Ask), paced and ended by Polling; they generate nothing
