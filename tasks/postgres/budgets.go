@@ -83,7 +83,7 @@ delete from budget_changes where ctid = any(array(
 func (s *Store) SweepBudgets(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
 	swept := 0
 	for _, sql := range []string{sweepDaysSQL, sweepChangesSQL} {
-		tag, err := s.pool.Exec(ctx, sql, (olderThan + 24*time.Hour).Microseconds(), limit)
+		tag, err := s.pool.Exec(ctx, sql, olderThan.Microseconds(), limit)
 		if err != nil {
 			return swept, s.wrap(ctx, "sweep budgets", err)
 		}

@@ -15,11 +15,17 @@
 // Those of batches run twice at most: first they skip rows that somebody holds, then they wait for these, a bounded time.
 // A row that an operator's forgotten transaction holds thereby costs its own task a wait, and no other a lease.
 //
+// # Budgets
+//
+// A submission to a workspace with a budget locks the account of the day, after its keys and after nothing else that anyone
+// waits for. Claim, Settle and Cancel never do: they insert what becomes of a reservation (charge.go), and the next
+// submission adds it up (reserve.go).
+//
 // # Who owns what
 //
 // Store owns two pools: one for work, and a small one for renewals alone, since a lease must not run out because every
 // connection is busy. Pgxpool's own goroutines are the only ones, and end with Close. No transaction stays open between
 // calls. Statements are prepared, one plan each; see Config.Pooler where that is not possible.
 //
-// It does not migrate (package migrations), publish (tasks/outbox) or delete what is old.
+// It does not migrate (package migrations), publish (tasks/outbox) or decide when what is old is deleted.
 package postgres

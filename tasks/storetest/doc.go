@@ -17,4 +17,7 @@
 //     stored, and is not Replayed.
 //   - A ledger row that has ended is not changed by a later settle.
 //   - An attempt costs nothing when it ended without a wire request; its cost is otherwise unknown until PicoUSD is set.
+//   - A budget charges an attempt that has ended its amount, or what was reserved where that is unknown although something
+//     was on the wire; one that has not ended as much as was reserved, from when its task goes on without it. What is
+//     learned later corrects it. A task submitted where there was no budget has no part in one.
 package storetest
