@@ -1,9 +1,12 @@
 -- +goose Up
 
 -- A request that came through the OpenAI-compatible door keeps what it said beyond the other columns: its messages and
--- parameters, as the caller sent them. A reply that is more than text keeps the message as the provider made it.
-alter table task_requests add column chat jsonb; -- {"messages": [...], "params": {...}}
-alter table replies add column message jsonb;
+-- parameters, as the caller sent them. A reply that is more than text keeps the message as the provider made it. It is
+-- JSON in text: each attempt sends the same bytes, jsonb would change numbers and the order of keys and refuse \u0000.
+alter table task_requests
+    add column chat_messages text, -- an array; null where the request did not come that way
+    add column chat_params   text; -- an object; null where there are none
+alter table replies add column message text;
 
 -- How often a key brought back its task instead of new work.
 alter table submissions add column replays integer not null default 0;
@@ -17,4 +20,4 @@ alter table api_keys
 alter table api_keys drop column scopes, drop column last_used_at;
 alter table submissions drop column replays;
 alter table replies drop column message;
-alter table task_requests drop column chat;
+alter table task_requests drop column chat_messages, drop column chat_params;

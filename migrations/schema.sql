@@ -145,7 +145,7 @@ create table replies (
     finish_reason text not null,
     attempt integer not null,
     saved_at timestamp with time zone not null,
-    message jsonb,
+    message text,
     constraint replies_pkey PRIMARY KEY (task_id)
 );
 CREATE INDEX replies_by_message ON public.replies USING btree (message_id);
@@ -212,6 +212,7 @@ create table task_requests (
     metadata jsonb not null,
     trace_parent text not null,
     prompt_template_version text not null default ''::text,
-    chat jsonb,
+    chat_messages text,
+    chat_params text,
     constraint task_requests_pkey PRIMARY KEY (task_id)
 );

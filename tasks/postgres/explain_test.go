@@ -93,6 +93,8 @@ var explained = map[string]string{
 	"unknownUsageSQL":     usageExample + `, 100`,
 	"noTimeoutSQL":        ``,
 	"sweepChangesSQL":     `864000000000, 100`,
+	"originalSQL":         `w(500000), i(500000)`,
+	"progressSQL":         `(select array_agg(i(n * 300)) from generate_series(1, 1000) n)`,
 }
 
 const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], ARRAY[w(998990), w(998991), w(998992), w(998993), w(5)], '{1,1,1,1,1}',
