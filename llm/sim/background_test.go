@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -241,5 +242,24 @@ func TestStreamOfACancelledResponse(t *testing.T) {
 	}
 	if _, _, err := request(t, "POST", url+"/v1/responses", inBackground); err == nil {
 		t.Error("a closed server begins a response")
+	}
+}
+
+// What the server's end cuts short stays under way in the ledger, as a kill leaves it.
+func TestCloseDuringABackgroundResponse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	s, url := newServer(t, Config{Ledger: path})
+	rules(t, url, `[{"do":"hang"}]`)
+	respond(t, "POST", url+"/v1/responses", inBackground)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := openLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.file.close()
+	if e := l.after(0, 2); len(e) != 1 || e[0].Done != "" {
+		t.Errorf("%+v", e)
 	}
 }

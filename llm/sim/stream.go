@@ -96,17 +96,17 @@ func (x *exchange) made() bool {
 	}
 	select {
 	case <-x.g.done:
-		return !x.g.cancelled()
 	default:
+		flush(x.w)
+		select {
+		case <-x.g.done:
+		case <-x.ctx.Done():
+			return false
+		case <-x.s.closing.Done():
+			return false
+		}
 	}
-	flush(x.w)
-	select {
-	case <-x.g.done:
-		return !x.g.cancelled()
-	case <-x.ctx.Done():
-	case <-x.s.closing.Done():
-	}
-	return false
+	return !x.g.cancelled()
 }
 
 // strike is the fault of a stream; ev is what would have come next.
