@@ -7,28 +7,53 @@ import (
 	"github.com/fencepost/fencepost/tasks"
 )
 
-// idempotencyKey reads the key of a request. The draft of the IETF (draft-ietf-httpapi-idempotency-key-header) has a
-// structured-field string, in quotes; nearly every client sends it bare. Both spell the same key.
-func idempotencyKey(h http.Header) (string, *problem) {
-	values := h["Idempotency-Key"]
+const (
+	keyHeader     = "Idempotency-Key"
+	naturalHeader = "Fencepost-Natural-Key"
+)
+
+// keyOf reads what a request is bound by: its Idempotency-Key within the operation, or its Fencepost-Natural-Key within
+// tasks.OperationNatural, which all callers of the workspace share, whatever route they take. A request with both is bound
+// by the natural key; the other must be well-formed all the same.
+func keyOf(h http.Header, operation string) (op, key string, p *problem) {
+	own, hasOwn, p := keyIn(h, keyHeader)
+	if p != nil {
+		return "", "", p
+	}
+	natural, hasNatural, p := keyIn(h, naturalHeader)
+	switch {
+	case p != nil:
+		return "", "", p
+	case hasNatural:
+		return tasks.OperationNatural, natural, nil
+	case hasOwn:
+		return operation, own, nil
+	default:
+		return "", "", keyMissing()
+	}
+}
+
+// keyIn reads one header. The draft of the IETF (draft-ietf-httpapi-idempotency-key-header) has a structured-field
+// string, in quotes; nearly every client sends it bare. Both spell the same key.
+func keyIn(h http.Header, name string) (key string, ok bool, p *problem) {
+	values := h[name]
 	switch len(values) {
 	case 0:
-		return "", keyMissing()
+		return "", false, nil
 	case 1:
 	default:
-		return "", keyInvalid("send one header Idempotency-Key, not several")
+		return "", false, keyInvalid("send one header " + name + ", not several")
 	}
-	key := values[0]
+	key = values[0]
 	if strings.HasPrefix(key, `"`) {
-		var ok bool
 		if key, ok = unquote(key); !ok {
-			return "", keyInvalid(`a key that begins with a quote must be a structured-field string: "…", where only \" and \\ are escapes`)
+			return "", false, keyInvalid(name + `: a key that begins with a quote must be a structured-field string: "…", where only \" and \\ are escapes`)
 		}
 	}
 	if !tasks.ValidKey(key) {
-		return "", keyInvalid("a key has 1 to 255 printable ASCII characters")
+		return "", false, keyInvalid(name + ": a key has 1 to 255 printable ASCII characters")
 	}
-	return key, nil
+	return key, true, nil
 }
 
 // unquote reads a structured-field string (RFC 9651, section 4.2.5) without parameters.

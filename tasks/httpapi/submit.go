@@ -12,7 +12,7 @@ import (
 
 // postMessage is a press of Send.
 func (s *Server) postMessage(c *call) (int, error) {
-	key, p := idempotencyKey(c.r.Header)
+	operation, key, p := keyOf(c.r.Header, tasks.OperationMessage)
 	if p != nil {
 		return 0, p
 	}
@@ -35,7 +35,7 @@ func (s *Server) postMessage(c *call) (int, error) {
 	if p != nil {
 		return 0, p
 	}
-	asked := s.asked(c, key, conversation, m)
+	asked := s.asked(c, operation, key, conversation, m)
 	if p := s.refuses(c, asked); p != nil {
 		return 0, p
 	}
@@ -63,9 +63,9 @@ func (s *Server) postMessage(c *call) (int, error) {
 
 // asked is what the caller said, with what the server adds to all. Its ids are chosen here, once, so that every repeat
 // towards the store is recognised.
-func (s *Server) asked(c *call, key, conversation string, m *message) tasks.Submission {
+func (s *Server) asked(c *call, operation, key, conversation string, m *message) tasks.Submission {
 	asked := tasks.Submission{
-		Workspace: c.workspace, Operation: tasks.OperationMessage, Key: key,
+		Workspace: c.workspace, Operation: operation, Key: key,
 		TaskID: uuid.Must(uuid.NewV7()), MessageID: uuid.Must(uuid.NewV7()),
 		Conversation: conversation, Kind: tasks.KindReply,
 		Request: tasks.Request{

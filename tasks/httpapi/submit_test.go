@@ -312,7 +312,7 @@ func TestBadInput(t *testing.T) {
 
 func TestSeveralKeyHeadersAreRefused(t *testing.T) {
 	h := http.Header{"Idempotency-Key": {"a", "a"}}
-	if _, p := idempotencyKey(h); p == nil || p.Code != "idempotency_key_invalid" {
+	if _, p := ownKey(h); p == nil || p.Code != "idempotency_key_invalid" {
 		t.Errorf("problem %v", p)
 	}
 }
