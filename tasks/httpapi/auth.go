@@ -69,6 +69,15 @@ func badKey() *problem {
 	return unauthorized("this API key is not known or has been revoked", `Bearer error="invalid_token"`)
 }
 
+// permit refuses a key that is not good for the route, before anything is looked at that the caller asks for: the answer
+// tells of nothing but the key.
+func permit(key tasks.Key, scope tasks.Scope) error {
+	if key.May(scope) || key.Scopes == nil { // until the stores read them
+		return nil
+	}
+	return forbidden(scope)
+}
+
 // find answers tasks.ErrNotFound for a key that opens nothing.
 func (c *keyCache) find(ctx context.Context, hash [32]byte) (tasks.Key, error) {
 	if key, known, err := c.cached(hash); known {

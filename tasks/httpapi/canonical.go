@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	maxCanonical    = 8 << 20 // bytes
-	maxDepth        = 64
-	maxNumber       = 512         // characters of a number
-	maxExponent     = 999_999_999 // more digits than this would not fit into an int
+	maxCanonical = 8 << 20 // bytes
+	maxDepth     = 64
+	maxNumber    = 512         // characters of a number
+	maxExponent  = 999_999_999 // more digits than this would not fit into an int
 )
 
 var errCanonical = errors.New("JSON has no canonical form")

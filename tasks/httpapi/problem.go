@@ -91,6 +91,17 @@ func unauthorized(detail, challenge string) *problem {
 	return p
 }
 
+func forbidden(scope tasks.Scope) *problem {
+	return newProblem(http.StatusForbidden, "forbidden", "The API key is not good for this",
+		fmt.Sprintf("this route needs a key with the scope %q", scope))
+}
+
+func rateLimited(detail string, retryAfter int) *problem {
+	p := newProblem(http.StatusTooManyRequests, "rate_limited", "Too much at once", detail)
+	p.retryAfter = retryAfter
+	return p
+}
+
 func notFound() *problem {
 	return newProblem(http.StatusNotFound, "not_found", "Not found", "there is no such thing in this workspace")
 }

@@ -87,17 +87,21 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string
+		scope        tasks.Scope // what the key must be good for
 		handle       func(*call) (int, error)
 	}{
-		{"POST", "/v1/conversations/{conversation}/messages", s.postMessage},
-		{"GET", "/v1/conversations/{conversation}/messages", s.getConversation},
-		{"GET", "/v1/tasks", s.listTasks},
-		{"GET", "/v1/tasks/{id}", s.getTask},
-		{"GET", "/v1/tasks/{id}/attempts", s.getAttempts},
-		{"POST", "/v1/tasks/{id}/cancel", s.cancelTask},
+		{"POST", "/v1/conversations/{conversation}/messages", tasks.ScopeSubmit, s.postMessage},
+		{"GET", "/v1/conversations/{conversation}/messages", tasks.ScopeRead, s.getConversation},
+		{"GET", "/v1/tasks", tasks.ScopeRead, s.listTasks},
+		{"GET", "/v1/tasks/{id}", tasks.ScopeRead, s.getTask},
+		{"GET", "/v1/tasks/{id}/attempts", tasks.ScopeRead, s.getAttempts},
+		{"POST", "/v1/tasks/{id}/cancel", tasks.ScopeSubmit, s.cancelTask},
 	} {
 		mux.Handle(route.method+" "+route.path, s.route(route.method+" "+route.path, func(c *call) (int, error) {
 			key, err := s.keys.authenticate(c.r.Context(), c.r.Header)
+			if err == nil {
+				err = permit(key, route.scope)
+			}
 			if err != nil {
 				return 0, err
 			}
