@@ -107,10 +107,6 @@ func (f *follow) toEnd(ctx context.Context, now bool) (llm.Answer, error) {
 		}
 		last := !time.Now().Before(f.settled)
 		resp, failed := f.r.Ask(ctx, f.question(http.MethodGet, ""))
-		if ctx.Err() != nil {
-			f.poll.Answered(resp, failed)
-			return f.interrupted(ctx)
-		}
 		var found *response
 		if failed == nil && resp.Status >= 200 && resp.Status <= 299 {
 			var err error
@@ -120,9 +116,11 @@ func (f *follow) toEnd(ctx context.Context, now bool) (llm.Answer, error) {
 		}
 		answered, giveUp := f.poll.Answered(resp, failed, f.hide...)
 		switch {
+		case found == nil && ctx.Err() != nil:
+			return f.interrupted(ctx)
 		case giveUp != nil:
 			return f.unasked(giveUp)
-		case found != nil && !found.running():
+		case found != nil && !found.running(): // also when ctx ended meanwhile: it is there, and paid for
 			answer, err := found.judge(resp.Status, f.reported(), f.hide...)
 			if f.report.WireRequests == 0 {
 				err = llm.Ended(err)
