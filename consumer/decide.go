@@ -44,6 +44,8 @@ func decide(cfg Config, w *tasks.Work, f *llm.Failure, cause error, took time.Du
 		return d
 	case d.class != string(llm.Ambiguous) && !f.Class.Retryable():
 		return d
+	case f.Final:
+		return d // the provider itself says that it will not get better
 	}
 	after := cfg.Retry.Delay(w.Attempts, f.RetryAfter, nil)
 	if after >= w.Remaining-took {

@@ -17,6 +17,7 @@ func TestDecide(t *testing.T) {
 		spent     bool
 		stop      bool
 		recovers  bool
+		final     bool
 		remaining time.Duration
 		want      decision
 	}{
@@ -28,6 +29,7 @@ func TestDecide(t *testing.T) {
 		"ambiguous":                              {class: llm.Ambiguous, wire: 1, want: decision{outcome: tasks.OutcomeRetry, class: "ambiguous"}},
 		"ambiguous and the task says stop":       {class: llm.Ambiguous, wire: 1, stop: true, want: decision{outcome: tasks.OutcomeFail, class: "ambiguous"}},
 		"not sent and the task says stop":        {class: llm.NotSent, stop: true, want: decision{outcome: tasks.OutcomeRetry, class: "not_sent"}},
+		"the provider says it stays so":          {class: llm.Ambiguous, wire: 1, final: true, want: decision{outcome: tasks.OutcomeFail, class: "ambiguous"}},
 		"permanent":                              {class: llm.Permanent, wire: 1, want: decision{outcome: tasks.OutcomeFail, class: "permanent"}},
 		"quota":                                  {class: llm.Quota, wire: 1, want: decision{outcome: tasks.OutcomeFail, class: "quota"}},
 		"our time limit: it may have run":        {class: llm.Cancelled, wire: 1, cause: errTimeout, want: decision{outcome: tasks.OutcomeRetry, class: "ambiguous"}},
@@ -50,7 +52,7 @@ func TestDecide(t *testing.T) {
 			if tc.stop {
 				w.OnAmbiguous = tasks.AmbiguousStop
 			}
-			f := &llm.Failure{Class: tc.class, RetryAfter: tc.after, Report: llm.Report{WireRequests: tc.wire}}
+			f := &llm.Failure{Class: tc.class, RetryAfter: tc.after, Final: tc.final, Report: llm.Report{WireRequests: tc.wire}}
 			if got := decide(cfg, w, f, tc.cause, time.Second, tc.recovers); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}

@@ -16,6 +16,8 @@ type Gate interface {
 	Withdraw(workspace string)
 	// Done says what an admitted call came to; f is nil for an answer, tokens 0 where they are not known.
 	Done(workspace string, tokens int64, f *llm.Failure)
+	// Blocked is how long no call at all may begin; 0: calls may.
+	Blocked() time.Duration
 }
 
 // judgeEvery is how often a record that the gate keeps back is looked at in the store, where its task may have been
@@ -25,8 +27,14 @@ const judgeEvery = 10 * time.Second
 // admit asks the gate for a queued record. False: it is parked, or has to be judged without being claimed: for hold, when
 // that is not 0. With c.mu held.
 func (c *Consumer) admit(it *item) (ok bool, hold time.Duration) {
-	if c.cfg.Gate == nil || it.admitted {
+	if c.cfg.Gate == nil {
 		return true, 0
+	}
+	if it.admitted {
+		if c.cfg.Gate.Blocked() <= 0 {
+			return true, 0
+		}
+		c.withdraw(it) // it had waited for its place, and meanwhile calls have begun to fail
 	}
 	wait, ok := c.cfg.Gate.Admit(it.ref.Workspace)
 	it.admitted = ok

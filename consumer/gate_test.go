@@ -48,6 +48,21 @@ func (d *doorman) Done(_ string, tokens int64, f *llm.Failure) {
 	}
 }
 
+func (d *doorman) Blocked() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return 20 * time.Millisecond
+	}
+	return 0
+}
+
+func (d *doorman) shut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+}
+
 func (d *doorman) open() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,4 +140,21 @@ func TestGateHearsOfEveryAdmission(t *testing.T) {
 	if d.asked != 4 {
 		t.Errorf("asked %d times: one that has its place must not ask again", d.asked)
 	}
+}
+
+// I5: who waits for its place when the gate closes does not go through it.
+func TestI5_APlaceIsNoWayThroughAClosedGate(t *testing.T) {
+	w := newWorld(t, 1)
+	d := &doorman{place: 100 * time.Millisecond}
+	id := w.send(0, "a", "hello")
+	w.start("one", guarded(d))
+	eventually(t, "it has its place", func() bool { let, _, _ := d.balance(); return let == 1 })
+	d.shut()
+	eventually(t, "the place is given back", func() bool { _, back, _ := d.balance(); return back == 1 })
+	if task := w.task(id); task.Attempts != 0 {
+		t.Errorf("%d attempts", task.Attempts)
+	}
+	d.open()
+	w.finished(id, tasks.StatusCompleted)
+	eventually(t, "every admission is accounted for", func() bool { let, back, done := d.balance(); return let == back+done && done == 1 })
 }
