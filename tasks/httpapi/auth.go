@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ const (
 // timing tells nothing about the secrets that exist.
 type keyCache struct {
 	keys    KeyStore
+	touches *touches
 	timeout time.Duration
 	lookups chan struct{} // a slot for each look-up at once
 	flight  singleflight.Group
@@ -39,8 +41,8 @@ type knownKey struct {
 	until time.Time
 }
 
-func newKeyCache(keys KeyStore, l Limits) *keyCache {
-	return &keyCache{keys: keys, timeout: l.ReadTimeout, lookups: make(chan struct{}, l.MaxKeyLookups),
+func newKeyCache(keys KeyStore, l Limits, log *slog.Logger) *keyCache {
+	return &keyCache{keys: keys, touches: newTouches(keys, l.ReadTimeout, log), timeout: l.ReadTimeout, lookups: make(chan struct{}, l.MaxKeyLookups),
 		known: make(map[[32]byte]knownKey), unknown: make(map[[32]byte]time.Time)}
 }
 
@@ -61,6 +63,9 @@ func (c *keyCache) authenticate(ctx context.Context, h http.Header) (tasks.Key, 
 	key, err := c.find(ctx, tasks.HashKey(secret))
 	if errors.Is(err, tasks.ErrNotFound) {
 		return tasks.Key{}, badKey()
+	}
+	if err == nil {
+		c.touches.note(key.ID)
 	}
 	return key, err
 }
@@ -125,19 +130,19 @@ func (c *keyCache) remember(hash [32]byte, key tasks.Key, err error) {
 	defer c.mu.Unlock()
 	switch {
 	case err == nil:
-		makeRoom(c.known, func(k knownKey) bool { return now.After(k.until) })
+		makeRoom(c.known, maxKeys, func(k knownKey) bool { return now.After(k.until) })
 		delete(c.unknown, hash)
 		c.known[hash] = knownKey{key: key, until: now.Add(knownFor)}
 	case errors.Is(err, tasks.ErrNotFound):
-		makeRoom(c.unknown, func(until time.Time) bool { return now.After(until) })
+		makeRoom(c.unknown, maxKeys, func(until time.Time) bool { return now.After(until) })
 		delete(c.known, hash)
 		c.unknown[hash] = now.Add(unknownFor)
 	}
 }
 
-// makeRoom keeps m below maxKeys: what is over goes, and if nothing is, anything goes.
-func makeRoom[V any](m map[[32]byte]V, over func(V) bool) {
-	if len(m) < maxKeys {
+// makeRoom keeps m below limit: what is over goes, and if nothing is, anything goes.
+func makeRoom[K comparable, V any](m map[K]V, limit int, over func(V) bool) {
+	if len(m) < limit {
 		return
 	}
 	for k, v := range m {
@@ -145,7 +150,10 @@ func makeRoom[V any](m map[[32]byte]V, over func(V) bool) {
 			delete(m, k)
 		}
 	}
-	if len(m) >= maxKeys {
-		clear(m)
+	for k := range m {
+		if len(m) < limit {
+			return
+		}
+		delete(m, k)
 	}
 }

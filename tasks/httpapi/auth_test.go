@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -64,7 +65,7 @@ func (c *counted) KeyByHash(ctx context.Context, hash [32]byte) (tasks.Key, erro
 func TestKeysAreRememberedForSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counted{}
-		keys := newKeyCache(store, Limits{ReadTimeout: time.Second, MaxKeyLookups: 2})
+		keys := newKeyCache(store, Limits{ReadTimeout: time.Second, MaxKeyLookups: 2}, slog.New(slog.DiscardHandler))
 		hash := tasks.HashKey("fp_a")
 		for range 3 {
 			if k, err := keys.find(t.Context(), hash); err != nil || k.Workspace != "w" {
@@ -99,7 +100,7 @@ func TestKeysAreRememberedForSeconds(t *testing.T) {
 func TestCallersShareALookUpThatNoneCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counted{gate: make(chan struct{})}
-		keys := newKeyCache(store, Limits{ReadTimeout: time.Minute, MaxKeyLookups: 2})
+		keys := newKeyCache(store, Limits{ReadTimeout: time.Minute, MaxKeyLookups: 2}, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error, 10)
 		for range cap(errs) {
@@ -137,7 +138,7 @@ func TestFailedLookUpIsNotRemembered(t *testing.T) {
 }
 
 func TestFloodOfUnknownKeysIsBoundedAndKeepsTheKnown(t *testing.T) {
-	keys := newKeyCache(&counted{}, Limits{MaxKeyLookups: 1, ReadTimeout: time.Second})
+	keys := newKeyCache(&counted{}, Limits{MaxKeyLookups: 1, ReadTimeout: time.Second}, slog.New(slog.DiscardHandler))
 	known := tasks.HashKey("fp_a")
 	if _, err := keys.find(t.Context(), known); err != nil {
 		t.Fatal(err)

@@ -2,11 +2,8 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
-
-	"github.com/fencepost/fencepost/tasks"
 )
 
 // Backlog counts the tasks that are not finished.
@@ -49,21 +46,4 @@ func (s *shed) run(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// refuses says whether the submission is new work that has to wait outside. A repeat of an accepted one is none.
-func (s *Server) refuses(c *call, asked tasks.Submission) *problem {
-	if !s.shed.full.Load() {
-		return nil
-	}
-	if s.bindings != nil {
-		ctx, cancel := s.read(c)
-		defer cancel()
-		if _, err := s.bindings.Binding(ctx, asked.Workspace, asked.Operation, asked.Key); !errors.Is(err, tasks.ErrNotFound) {
-			return nil
-		}
-	}
-	p := overloaded("too many tasks are waiting; nothing was stored, repeat with the same key", nil)
-	p.retryAfter = 5
-	return p
 }

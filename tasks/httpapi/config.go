@@ -67,7 +67,12 @@ type Limits struct {
 	MaxWait     time.Duration // a longer ?wait is cut to this; 60 s when 0
 	MaxPage     int           // a larger ?limit is cut to this; 200 when 0, at most 999
 
-	MaxUnfinished int   // tasks that are not finished, of all workspaces, beyond which new ones are refused; 1,000,000 when 0
+	MaxUnfinished int // tasks that are not finished, of all workspaces, beyond which new ones are refused; 1,000,000 when 0
+	// WorkspaceMaxUnfinished is the same for each workspace, for which Backlog must be a WorkspaceBacklog; none when 0.
+	WorkspaceMaxUnfinished int
+	// WorkspaceSubmissionsPerMinute bounds what each workspace submits through this process; none when 0.
+	WorkspaceSubmissionsPerMinute int
+
 	MaxWaiters    int   // requests in ?wait at once; 10,000 when 0
 	MaxQueue      int   // submissions not yet in a transaction; 4,096 when 0
 	MaxBytes      int64 // of all request bodies in hand; 256 MiB when 0
@@ -109,6 +114,9 @@ func (c Config) withDefaults() (Config, error) {
 	// A page reads one more than it shows, and the store reads at most 1000.
 	if c.Limits.MaxPage > 999 {
 		return c, errors.New("httpapi: Limits.MaxPage is more than 999")
+	}
+	if _, ok := c.Backlog.(WorkspaceBacklog); c.Limits.WorkspaceMaxUnfinished > 0 && !ok {
+		return c, errors.New("httpapi: Limits.WorkspaceMaxUnfinished needs a Backlog that counts by workspace")
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fencepost/fencepost/tasks"
 )
@@ -54,6 +56,25 @@ func keyIn(h http.Header, name string) (key string, ok bool, p *problem) {
 		return "", false, keyInvalid(name + ": a key has 1 to 255 printable ASCII characters")
 	}
 	return key, true, nil
+}
+
+// sayKey writes what the answer to a keyed request says of its key: until when it is known, whether it was known already,
+// and what a repeat of finished work did not cost again.
+func sayKey(h http.Header, result tasks.Submitted, replayed bool, task tasks.Task) {
+	if !result.ExpiresAt.IsZero() {
+		h["Idempotency-Expires"] = []string{result.ExpiresAt.UTC().Format(time.RFC3339Nano)}
+	}
+	if !replayed {
+		return
+	}
+	h["Idempotency-Replayed"] = []string{"true"}
+	if !task.Status.Terminal() {
+		return
+	}
+	h["Fencepost-Saved-Tokens"] = []string{strconv.FormatInt(task.Cost.InputTokens+task.Cost.OutputTokens, 10)}
+	if amount := task.Cost.PicoUSD; amount != nil {
+		h["Fencepost-Saved-Amount"] = []string{tasks.Dollars(*amount)}
+	}
 }
 
 // unquote reads a structured-field string (RFC 9651, section 4.2.5) without parameters.

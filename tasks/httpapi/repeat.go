@@ -38,7 +38,7 @@ func (s *Server) repeats(c *call, asked tasks.Submission) (tasks.Submitted, bool
 	for _, as := range [...][2]string{{name, version}, {text, ""}} { // the second as a server without templates took it
 		asked.Request.PromptTemplate, asked.Request.PromptTemplateVersion = as[0], as[1]
 		if asked.ComputeFingerprint() == bound.Fingerprint {
-			return tasks.Submitted{TaskID: bound.TaskID, Replayed: true}, true
+			return tasks.Submitted{TaskID: bound.TaskID, Replayed: true, ExpiresAt: bound.ExpiresAt}, true
 		}
 	}
 	return tasks.Submitted{}, false

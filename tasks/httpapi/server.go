@@ -23,6 +23,8 @@ type Server struct {
 	batcher   *batcher
 	hub       *hub
 	shed      shed
+	quota     *quota
+	rates     *rates
 	metrics   *metrics
 	errors    errorLog
 	handler   http.Handler
@@ -37,11 +39,14 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates, reserve: c.Reserve,
-		keys:   newKeyCache(c.Keys, c.Limits),
+		keys:   newKeyCache(c.Keys, c.Limits, c.Logger),
 		hub:    newHub(c.Store, c.Limits.MaxWaiters, c.Logger),
 		shed:   shed{backlog: c.Backlog, max: c.Limits.MaxUnfinished, errors: errorLog{log: c.Logger}},
+		rates:  newRates(c.Limits.WorkspaceSubmissionsPerMinute),
 		errors: errorLog{log: c.Logger},
 	}
+	workspaces, _ := c.Backlog.(WorkspaceBacklog)
+	s.quota = newQuota(workspaces, c.Limits.WorkspaceMaxUnfinished, c.Logger)
 	s.metrics, err = newMetrics(c.Registerer,
 		func() float64 { return float64(s.hub.waiting()) },
 		func() float64 { return float64(len(s.batcher.queue)) })
@@ -62,6 +67,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.hub.run(ctx) })
 	wg.Go(func() { s.shed.run(ctx) })
+	wg.Go(func() { s.keys.touches.run(ctx) })
 	s.batcher.run(ctx)
 	s.hub.drain() // a poll will not come any more
 	wg.Wait()

@@ -10,6 +10,9 @@ import (
 	"github.com/fencepost/fencepost/tasks"
 )
 
+// afterDeadline is for callers who wait for the end of a task before they repeat: the key is known then, still.
+const afterDeadline = time.Hour
+
 // postMessage is a press of Send.
 func (s *Server) postMessage(c *call) (int, error) {
 	operation, key, p := keyOf(c.r.Header, tasks.OperationMessage)
@@ -35,18 +38,32 @@ func (s *Server) postMessage(c *call) (int, error) {
 	if p != nil {
 		return 0, p
 	}
-	asked := s.asked(c, operation, key, conversation, m)
-	if p := s.refuses(c, asked); p != nil {
-		return 0, p
+	submission, result, err := s.accept(c, s.asked(c, operation, key, conversation, m))
+	if err != nil {
+		return 0, err
 	}
-	submission, p := s.submission(asked)
+	return s.answer(c, submission, result)
+}
+
+// accept stores what was asked, or finds what its key is bound to: every route that makes work comes through here. An
+// error is a problem, or one that asProblem knows.
+func (s *Server) accept(c *call, asked tasks.Submission) (submission tasks.Submission, result tasks.Submitted, err error) {
+	giveBack, p := s.admit(c, asked)
 	if p != nil {
-		if result, ok := s.repeats(c, asked); ok {
-			return s.answer(c, submission, result)
-		}
-		return 0, p
+		return submission, result, p
 	}
-	result, err := s.batcher.submit(submission)
+	defer func() {
+		if err != nil || result.TaskID != submission.TaskID {
+			giveBack()
+		}
+	}()
+	if submission, p = s.submission(asked); p != nil {
+		if result, ok := s.repeats(c, asked); ok {
+			return submission, result, nil
+		}
+		return submission, result, p
+	}
+	result, err = s.batcher.submit(submission)
 	if err == nil {
 		err = result.Err
 	}
@@ -56,9 +73,9 @@ func (s *Server) postMessage(c *call) (int, error) {
 		}
 	}
 	if err != nil {
-		return 0, submitProblem(result, err)
+		return submission, result, submitProblem(result, err)
 	}
-	return s.answer(c, submission, result)
+	return submission, result, nil
 }
 
 // asked is what the caller said, with what the server adds to all. Its ids are chosen here, once, so that every repeat
@@ -86,7 +103,7 @@ func (s *Server) asked(c *call, operation, key, conversation string, m *message)
 		asked.DeadlineAfter = time.Duration(*m.DeadlineSeconds) * time.Second
 	}
 	// A key that is forgotten before its task has ended would let a repeat pay twice.
-	asked.Retention = max(s.defaults.Retention, asked.DeadlineAfter)
+	asked.Retention = max(s.defaults.Retention, asked.DeadlineAfter+afterDeadline)
 	return asked
 }
 
@@ -165,9 +182,7 @@ func (s *Server) answer(c *call, submission tasks.Submission, result tasks.Submi
 	}
 	h := c.w.Header()
 	h["Location"] = []string{"/v1/tasks/" + result.TaskID.String()}
-	if !own {
-		h["Idempotency-Replayed"] = []string{"true"}
-	}
+	sayKey(h, result, !own, task)
 	return writeJSON(c.w, http.StatusAccepted, viewTask(task))
 }
 

@@ -176,7 +176,7 @@ func TestSubmissionCarriesWhatWasAsked(t *testing.T) {
 	got := store.items[0]
 	zero, nine := 0.0, 9
 	want := tasks.Submission{
-		Workspace: "w1", Operation: tasks.OperationMessage, Key: "k1", Retention: 2 * time.Hour,
+		Workspace: "w1", Operation: tasks.OperationMessage, Key: "k1", Retention: 3 * time.Hour,
 		TaskID: got.TaskID, MessageID: got.MessageID, Conversation: "café 👩\u200d🚀", Kind: tasks.KindReply,
 		Request: tasks.Request{Content: "hi", Model: "m", System: "s", PromptTemplate: "p", Document: tasks.Document{ID: "d", Version: "v"},
 			Temperature: &zero, MaxOutputTokens: &nine},

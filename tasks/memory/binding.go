@@ -16,7 +16,7 @@ func (s *Store) Binding(ctx context.Context, workspace, operation, name string) 
 		if bound == nil || !bound.expires.After(now) {
 			return
 		}
-		b, found = tasks.Binding{TaskID: bound.task, Fingerprint: bound.fingerprint}, nil
+		b, found = tasks.Binding{TaskID: bound.task, Fingerprint: bound.fingerprint, ExpiresAt: bound.expires}, nil
 		if r := s.tasks[bound.task]; r != nil {
 			b.PromptTemplateVersion = r.request.PromptTemplateVersion
 		}

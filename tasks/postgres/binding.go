@@ -10,7 +10,7 @@ import (
 )
 
 const bindingSQL = `
-select s.task_id, s.fingerprint, coalesce(r.prompt_template_version, '')
+select s.task_id, s.fingerprint, s.expires_at, coalesce(r.prompt_template_version, '')
 from submissions s left join task_requests r on r.task_id = s.task_id
 where s.workspace = $1 and s.operation = $2 and s.key = $3 and s.expires_at > clock_timestamp()`
 
@@ -22,7 +22,7 @@ func (s *Store) Binding(ctx context.Context, name, operation, key string) (tasks
 	}
 	var fingerprint []byte
 	err := s.pool.QueryRow(ctx, bindingSQL, workspace(name), operation, key).
-		Scan(&b.TaskID, &fingerprint, &b.PromptTemplateVersion)
+		Scan(&b.TaskID, &fingerprint, &b.ExpiresAt, &b.PromptTemplateVersion)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return tasks.Binding{}, tasks.ErrNotFound
 	}
@@ -30,5 +30,6 @@ func (s *Store) Binding(ctx context.Context, name, operation, key string) (tasks
 		return tasks.Binding{}, s.wrap(ctx, "read binding", err)
 	}
 	copy(b.Fingerprint[:], fingerprint)
+	b.ExpiresAt = b.ExpiresAt.UTC()
 	return b, nil
 }
