@@ -34,7 +34,8 @@
 //	            └─┼───────────────────────────────┘ │       (version+1, attempts+1, interruptions+1)
 //	              │                                 │ settle: fail
 //	              ├─ claim finds the budget ────────┴───────────────────────────▶ failed
-//	              │  or the deadline spent
+//	              │  or the deadline spent, or that an attempt
+//	              │  may have run of a task that says stop
 //	              └─ cancel, also of a running task ────────────────────────────▶ cancelled
 //
 // Every arrow is one statement of the store whose guard is evaluated after the row's lock is held and against the

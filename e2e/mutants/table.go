@@ -140,6 +140,29 @@ func reusedTracker(c *Consumer, key partitionKey) *offsets.Tracker {
 		test: []string{"./tasks/postgres", "-run=TestStore"},
 	},
 	{
+		name: "claim again although the task says stop", invariant: "I7",
+		edits: []edit{{
+			"tasks/postgres/claim.go",
+			"when a.attempt is not null and k.on_ambiguous = 'stop' and not $8::boolean then 'stopped'",
+			"when false then 'stopped'",
+		}},
+		test: []string{"./tasks/postgres", "-run=TestStore/.*says_stop"},
+	},
+	{
+		name: "believe what the snapshot says of the ledger", invariant: "I7",
+		edits: []edit{{"tasks/postgres/claim.go", "k.ask and not exists", "false and not exists"}},
+		test:  []string{"./tasks/postgres", "-run=TestI7_ARowThatMoved"},
+	},
+	{
+		name: "pay for a recovered answer twice", invariant: "I7",
+		edits: []edit{{
+			"tasks/postgres/settle.go",
+			"picousd = case j.recovered when 0 then j.picousd else 0 end",
+			"picousd = j.picousd",
+		}},
+		test: []string{"./tasks/postgres", "-run=TestStore/I7_a_recovered_answer_is_paid_for"},
+	},
+	{
 		name: "commit on lost", invariant: "I2",
 		edits: []edit{{
 			"consumer/session.go",

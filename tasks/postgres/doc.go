@@ -13,7 +13,9 @@
 // becomes a nested loop over both.
 //
 // Those of batches run twice at most: first they skip rows that somebody holds, then they wait for these, a bounded time.
-// A row that an operator's forgotten transaction holds thereby costs its own task a wait, and no other a lease.
+// A row that an operator's forgotten transaction holds thereby costs its own task a wait, and no other a lease. A claim
+// waits in a statement of its own, because it reads the ledger too, which has to be as new as the row: see claim.go. Note
+// judges nothing and locks the same way.
 //
 // # Budgets
 //

@@ -15,7 +15,10 @@
 //     with the last failure's class, or ClassAttempts when there was none.
 //   - A submission whose task id its key is bound to already is the same submission: it is answered as if it had just been
 //     stored, and is not Replayed.
-//   - A ledger row that has ended is not changed by a later settle.
+//   - A ledger row that has ended is not changed by a later settle of its own assignment. One that recovered its answer
+//     fills in what it does not know: an outcome of unknown then becomes not_accepted, any other stays, and without a usage
+//     the row stays open, since the attempt itself may still report one.
+//   - A task that says stop is judged after the budgets and before whether it is due, also under a hold: it is not waited for.
 //   - An attempt costs nothing when it ended without a wire request; its cost is otherwise unknown until PicoUSD is set.
 //   - A budget charges an attempt that has ended its amount, or what was reserved where that is unknown although something
 //     was on the wire; one that has not ended as much as was reserved, from when its task goes on without it. What is

@@ -132,6 +132,7 @@ var historyTests = []test{
 		_, last := k.started()
 		limits := tasks.HistoryLimits{Turns: 2, Bytes: 1000}
 		k.wantHistory(k.histories(limits, last)[0], tasks.MaxHistoryDropped, "1003>", "1004>")
+		k.wantHistory(k.histories(tasks.HistoryLimits{Turns: 100}, last)[0], tasks.MaxHistoryDropped)
 		limits.Turns = 6
 		k.wantHistory(k.histories(limits, last)[0], tasks.MaxHistoryDropped-1, "999>", "1000>", "1001>", "1002>", "1003>", "1004>")
 	}},

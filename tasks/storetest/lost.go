@@ -147,6 +147,15 @@ var lostTests = []test{
 			k.Fatalf("task %+v", t)
 		}
 	}},
+	{"a_stop_names_the_attempt_that_may_have_run", func(k *kit) {
+		s, w := k.started(stops)
+		k.settle(unsure(w), tasks.VerdictAccepted, tasks.StatusQueued)
+		by := claimer()
+		by.Recovers = true
+		second := k.claimAll(by, ref(s))[0].Work
+		k.settle(retry(*second, 0), tasks.VerdictAccepted, tasks.StatusQueued) // it could not be asked
+		k.wantStopped(s, 1)
+	}},
 	{"spent_budgets_come_before_a_stop", func(k *kit) {
 		s, w := k.started(stops, func(s *tasks.Submission) { s.MaxAttempts = 1 })
 		k.settle(unsure(w), tasks.VerdictAccepted, tasks.StatusQueued)
@@ -295,7 +304,7 @@ func (k *kit) wantNoted(s tasks.Submission, noted string, request []byte) tasks.
 
 var noteTests = []test{
 	{"I7_a_note_outlives_the_worker", func(k *kit) {
-		s, w := k.started(func(s *tasks.Submission) { s.MaxAttempts = 10 })
+		s, w := k.started(func(s *tasks.Submission) { s.MaxAttempts, s.MaxInterruptions = 10, 10 })
 		k.note(tasks.Note{Assignment: w.Assignment, Request: []byte{1, 2}})
 		k.note(tasks.Note{Assignment: w.Assignment, Ref: "resp_1"})
 		second := k.wantNoted(s, "resp_1", []byte{1, 2})
@@ -306,7 +315,10 @@ var noteTests = []test{
 			tasks.Note{Assignment: second.Assignment})
 		third := k.wantNoted(s, cleaned("resp_3"), []byte{3})
 		k.wantLost(third, 2, 2)
-		k.wantNoted(s, "", nil) // of the third, nothing was noted
+		fourth := k.wantNoted(s, "", nil) // of the third, nothing was noted
+		k.note(tasks.Note{Assignment: fourth.Assignment, Ref: "resp_4"})
+		k.note(tasks.Note{Assignment: fourth.Assignment, Request: []byte{4}})
+		k.wantNoted(s, "resp_4", []byte{4})
 	}},
 	{"I7_a_lost_acknowledgement_of_a_note", func(k *kit) {
 		s, w := k.started()
