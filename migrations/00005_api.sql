@@ -9,7 +9,7 @@ alter table task_requests
 alter table replies add column message text;
 
 -- How often a key brought back its task instead of new work.
-alter table submissions add column replays integer not null default 0;
+alter table submissions add column replays bigint not null default 0;
 
 -- What a key may be used for, and when it was last used, to within a minute.
 alter table api_keys

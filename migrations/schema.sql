@@ -195,7 +195,7 @@ create table submissions (
     task_id uuid not null,
     created_at timestamp with time zone not null,
     expires_at timestamp with time zone not null,
-    replays integer not null default 0,
+    replays bigint not null default 0,
     constraint submissions_pkey PRIMARY KEY (workspace, operation, key)
 );
 CREATE INDEX submissions_by_expiry ON public.submissions USING btree (expires_at);

@@ -40,6 +40,9 @@ func (s Submission) Check() error {
 			return fmt.Errorf("%w: %s has more than %d bytes", ErrInvalid, text.field, MaxInputText)
 		}
 	}
+	if err := s.Request.Chat.check(); err != nil {
+		return err
+	}
 	switch {
 	case s.Kind != KindReply && s.Kind != KindRegenerate:
 		return fmt.Errorf("%w: kind %q", ErrInvalid, s.Kind)
@@ -73,6 +76,9 @@ func (s Settlement) Check() error {
 		}
 		if len(s.Candidate.Text) > MaxReplyText {
 			return fmt.Errorf("%w: reply has more than %d bytes", ErrInvalid, MaxReplyText)
+		}
+		if m := s.Candidate.Message; m != "" && (len(m) > MaxReplyText || !isJSON([]byte(m), '{')) {
+			return fmt.Errorf("%w: the reply's message is not an object in JSON of at most %d bytes", ErrInvalid, MaxReplyText)
 		}
 	case OutcomeRetry, OutcomeFail, OutcomeRelease:
 	default:

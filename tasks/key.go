@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,6 +33,19 @@ const (
 
 // Scopes lists every scope.
 var Scopes = []Scope{ScopeSubmit, ScopeRead, ScopeAdmin}
+
+// CheckScopes returns the scopes of a new key in the order of Scopes, each once: all of them when none is named. ErrInvalid.
+func CheckScopes(named []Scope) ([]Scope, error) {
+	if len(named) == 0 {
+		return slices.Clone(Scopes), nil
+	}
+	for _, s := range named {
+		if !slices.Contains(Scopes, s) {
+			return nil, fmt.Errorf("%w: %q is no scope of a key", ErrInvalid, s)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(Scopes), func(s Scope) bool { return !slices.Contains(named, s) }), nil
+}
 
 // May reports whether the key may be used for s.
 func (k Key) May(s Scope) bool { return slices.Contains(k.Scopes, s) }

@@ -44,7 +44,7 @@ type keysAndTasks interface {
 	tasks.Store
 	KeyStore
 	Bindings
-	CreateKey(ctx context.Context, workspace, name string, hash [32]byte) (tasks.Key, error)
+	CreateKey(ctx context.Context, workspace, name string, hash [32]byte, scopes ...tasks.Scope) (tasks.Key, error)
 }
 
 func newAPI(t testing.TB, change func(*Config)) *api {

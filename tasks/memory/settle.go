@@ -95,7 +95,7 @@ func (s *Store) accept(r *row, item tasks.Settlement, now time.Time) tasks.Attem
 		r.reply = &tasks.Reply{
 			ID: item.Candidate.ReplyID, TaskID: r.ID, Text: tasks.Clean(item.Candidate.Text),
 			Model: tasks.Clean(item.Candidate.Model), FinishReason: tasks.Clean(item.Candidate.FinishReason),
-			Attempt: r.Attempts, SavedAt: now, PromptTemplateVersion: r.request.PromptTemplateVersion,
+			Attempt: r.Attempts, SavedAt: now, Message: tasks.Clean(item.Candidate.Message), PromptTemplateVersion: r.request.PromptTemplateVersion,
 		}
 		m := s.messages[r.MessageID]
 		m.Replies = append(m.Replies, *r.reply)

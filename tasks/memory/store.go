@@ -76,6 +76,7 @@ type submission struct {
 	fingerprint [32]byte
 	task        uuid.UUID
 	expires     time.Time
+	replays     int64
 }
 
 type conversation struct{ workspace, name string }

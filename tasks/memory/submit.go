@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"time"
@@ -33,13 +34,14 @@ func (s *Store) submit(item tasks.Submission, now time.Time) tasks.Submitted {
 	old := s.keys[key]
 	if old != nil && old.task == item.TaskID { // the caller's own, whose acknowledgement was lost
 		r := s.tasks[old.task]
-		return tasks.Submitted{TaskID: r.ID, AcceptedAt: r.AcceptedAt, Deadline: r.Deadline}
+		return tasks.Submitted{TaskID: r.ID, AcceptedAt: r.AcceptedAt, Deadline: r.Deadline, ExpiresAt: old.expires}
 	}
 	if old != nil && old.expires.After(now) {
 		if old.fingerprint != item.Fingerprint {
 			return tasks.Submitted{TaskID: old.task, Err: tasks.ErrKeyReused}
 		}
-		return tasks.Submitted{TaskID: old.task, Replayed: true}
+		old.replays++
+		return tasks.Submitted{TaskID: old.task, Replayed: true, ExpiresAt: old.expires}
 	}
 	if s.tasks[item.TaskID] != nil {
 		return tasks.Submitted{Err: fmt.Errorf("%w: task id %s is taken", tasks.ErrInvalid, item.TaskID)}
@@ -78,9 +80,10 @@ func (s *Store) submit(item tasks.Submission, now time.Time) tasks.Submitted {
 		r.Metadata[tasks.Clean(name)] = tasks.Clean(value)
 	}
 	s.insert(r)
-	s.keys[key] = &submission{fingerprint: item.Fingerprint, task: item.TaskID, expires: now.Add(item.Retention)}
+	bound := &submission{fingerprint: item.Fingerprint, task: item.TaskID, expires: now.Add(item.Retention)}
+	s.keys[key] = bound
 	s.handOff(r, now)
-	return tasks.Submitted{TaskID: item.TaskID, AcceptedAt: r.AcceptedAt, Deadline: r.Deadline}
+	return tasks.Submitted{TaskID: item.TaskID, AcceptedAt: r.AcceptedAt, Deadline: r.Deadline, ExpiresAt: bound.expires}
 }
 
 // say adds a message to the end of its conversation.
@@ -97,8 +100,18 @@ func clean(r tasks.Request) tasks.Request {
 	r.Model, r.System, r.PromptTemplate = tasks.Clean(r.Model), tasks.Clean(r.System), tasks.Clean(r.PromptTemplate)
 	r.PromptTemplateVersion = tasks.Clean(r.PromptTemplateVersion)
 	r.Document.ID, r.Document.Version = tasks.Clean(r.Document.ID), tasks.Clean(r.Document.Version)
+	if c := r.Chat; c != nil {
+		r.Chat = &tasks.Chat{Messages: cleanJSON(c.Messages), Params: cleanJSON(c.Params)}
+	}
 	r.Temperature, r.MaxOutputTokens = clone(r.Temperature), clone(r.MaxOutputTokens)
 	return r
+}
+
+func cleanJSON(b json.RawMessage) json.RawMessage {
+	if len(b) == 0 {
+		return nil
+	}
+	return json.RawMessage(tasks.Clean(string(b)))
 }
 
 func clone[T any](p *T) *T {

@@ -88,7 +88,7 @@ with input as (
     on conflict (task_id) do update set due_at = excluded.due_at
 ), answer as materialized (
     select j.*, m.content, r.model, r.system, r.prompt_template, r.prompt_template_version, r.document_id, r.document_version,
-        r.temperature, r.max_output_tokens
+        r.temperature, r.max_output_tokens, r.chat_messages, r.chat_params
     from judged j
     left join messages m on m.id = j.message_id and m.workspace = j.workspace and j.verdict = 'claimed'
     left join task_requests r on r.task_id = j.id and j.verdict = 'claimed'
@@ -101,7 +101,7 @@ select a.n, a.verdict, a.status, a.now, a.lease_until, a.available_at, a.deadlin
     a.id, a.workspace, a.assignment_version + 1, a.attempts + 1, a.max_attempts, a.interruptions + a.overrun, a.max_interruptions,
     a.conversation, a.message_id, a.on_ambiguous, coalesce(a.content, ''), coalesce(a.model, ''), coalesce(a.system, ''),
     coalesce(a.prompt_template, ''), coalesce(a.prompt_template_version, ''), coalesce(a.document_id, ''),
-    coalesce(a.document_version, ''), a.temperature, a.max_output_tokens,
+    coalesce(a.document_version, ''), a.temperature, a.max_output_tokens, a.chat_messages, a.chat_params,
     a.lost_version, a.lost_attempt, a.lost_provider, a.lost_ref, a.lost_request, a.lost_at
 from answer a where a.verdict <> 'stale'`
 
@@ -164,7 +164,7 @@ func scanClaimed(rows pgx.Rows, hold time.Duration) (place int, c tasks.Claimed,
 	var lease, lostAt *time.Time
 	var lostVersion *int64
 	var lostAttempt *int
-	var lostProvider, lostRef *string
+	var lostProvider, lostRef, chatMessages, chatParams *string
 	var lostRequest []byte
 	w := new(tasks.Work)
 	r := &w.Request
@@ -172,12 +172,13 @@ func scanClaimed(rows pgx.Rows, hold time.Duration) (place int, c tasks.Claimed,
 		&w.TaskID, &w.Workspace, &w.Version, &w.Attempts, &w.MaxAttempts, &w.Interruptions, &w.MaxInterruptions,
 		&w.Conversation, &w.MessageID, &w.OnAmbiguous, &r.Content, &r.Model, &r.System,
 		&r.PromptTemplate, &r.PromptTemplateVersion, &r.Document.ID, &r.Document.Version, &r.Temperature, &r.MaxOutputTokens,
-		&lostVersion, &lostAttempt, &lostProvider, &lostRef, &lostRequest, &lostAt)
+		&chatMessages, &chatParams, &lostVersion, &lostAttempt, &lostProvider, &lostRef, &lostRequest, &lostAt)
 	if err != nil {
 		return 0, c, err
 	}
 	switch verdict {
 	case "claimed":
+		r.Chat = chat(chatMessages, chatParams)
 		w.Remaining, w.Queued = deadline.Sub(now), now.Sub(available)
 		c.Decision, c.Status, c.Work = tasks.DecisionClaimed, tasks.StatusRunning, w
 		if lostVersion != nil {

@@ -42,9 +42,9 @@ var explained = map[string]string{
 	"bindSQL":             `'{w1,w2}', '{message,message}', '{"key 5","key new"}', '{"\\x00","\\x01"}', ARRAY[i(-1), i(-2)], '{1000000,1000000}'`,
 	"storeSQL": `ARRAY[i(-1), i(-2)], '{w1,w2}', '{c,c}', ARRAY[i(-1), i(-2)], '{reply,reply}', '{null,null}', '{text,text}', '{m,m}', '{s,s}',
 		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}', '{"",v}',
-		'{null,7}', '{null,2026-11-30}'`,
+		'{null,7}', '{null,2026-11-30}', '{null,"[]"}', '{null,"{}"}'`,
 	"messagesSQL":         `ARRAY[i(5), i(6)], ARRAY[w(5), w(6)], '{c5,c6}'`,
-	"boundSQL":            `'{w5,w2}', '{message,message}', '{"key 5","key new"}'`,
+	"boundSQL":            `'{w5,w6,w2}', '{message,message,message}', '{"key 5","key 6","key new"}', '{"\\x00","\\x01","\\x00"}', ARRAY[i(-1), i(-2), i(-3)]`,
 	"bindingSQL":          `'w5', 'message', 'key 5'`,
 	"expireSQL":           `'{w5,w2}', '{message,message}', '{"key 5","key new"}'`,
 	"taskSQL":             `w(500000), i(500000)`,
@@ -55,7 +55,8 @@ var explained = map[string]string{
 	"finishedSQL":         `ARRAY[i(5), i(998990), i(-1)]`,
 	"attemptsSQL":         `w(500000), i(500000)`,
 	"conversationSQL":     `'w5', 'c5', 0, 100`,
-	"createKeySQL":        `i(1), 'w1', 'name', '\x01'`,
+	"createKeySQL":        `i(1), 'w1', 'name', '\x01', '{read}'`,
+	"touchKeysSQL":        `ARRAY[i(1), i(2)]`,
 	"keyByHashSQL":        `'\x01'`,
 	"listKeysSQL":         `'w1'`,
 	"listAllKeysSQL":      ``,
@@ -101,7 +102,7 @@ const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], 
 	'{complete,retry,fail,release,complete}', ARRAY[i(-1), i(-2), i(-3), i(-4), i(-5)], '{a,a,a,a,a}', '{m,m,m,m,m}', '{stop,"","","",""}',
 	'{"",overloaded,permanent,"",""}', '{"",a,b,"",""}', '{0,1000,0,0,0}', '{f,t,f,f,f}', '{1,1,1,0,1}', '{"","","","",""}', '{m,m,m,"",m}',
 	'{1,1,1,null,1}', '{1,1,1,null,1}', '{null,1,1,null,1}', '{0,1,1,null,1}', '{0,1,1,null,1}',
-	'{"",v,v,"",v}', '{0,0,0,0,0}', '{0,0,1,0,2}', '{0,0,0,0,1}'`
+	'{"",v,v,"",v}', '{0,0,0,0,0}', '{0,0,1,0,2}', '{0,0,0,0,1}', '{null,null,null,null,"{}"}'`
 
 const noteExample = `ARRAY[i(998990), i(5)], ARRAY[w(998990), w(5)], '{1,1}', '{ref,""}', '{null,"\\x00"}'`
 

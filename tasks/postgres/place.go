@@ -14,7 +14,7 @@ import (
 // The lock lasts until the transaction has ended, so settles of one partition come one after another. Whoever holds the
 // row from outside holds up every batch with a place in that partition.
 
-const placeArrays = `, $25::text[], $26::uuid[], $27::integer[], $28::bigint[], $29::bigint[], $30::bigint[]`
+const placeArrays = `, $26::text[], $27::uuid[], $28::integer[], $29::bigint[], $30::bigint[], $31::bigint[]`
 
 const placeColumns = `, consumer_group, topic_id, partition, owner_epoch, first, beyond`
 

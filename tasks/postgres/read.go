@@ -19,7 +19,7 @@ select t.id, t.workspace, t.conversation, t.message_id, t.kind, t.regenerates, t
     t.deadline, t.finished_at, t.attempts, t.max_attempts, t.interruptions, t.max_interruptions, t.assignment_version,
     t.lease_until, coalesce(t.worker, ''), coalesce(r.model, ''), coalesce(r.document_id, ''),
     coalesce(r.document_version, ''), t.on_ambiguous, r.metadata, coalesce(r.prompt_template, ''), coalesce(r.prompt_template_version, ''),
-    p.id, p.text, p.model, p.finish_reason, p.attempt, p.saved_at,
+    p.id, p.text, p.model, p.finish_reason, p.attempt, p.saved_at, p.message,
     t.failure_class, t.failure_message, t.failure_attempt, coalesce(c.history[1][1], 0), coalesce(c.history[1][2], 0),
     case when c.unpriced = 0 then c.picousd end, c.input_tokens, c.output_tokens, c.unheard
 from `
@@ -154,7 +154,7 @@ func (s *Store) Attempts(ctx context.Context, name string, id uuid.UUID) ([]task
 
 const conversationSQL = `
 select m.id, m.seq, m.content, m.created_at, p.id, p.task_id, p.text, p.model, p.finish_reason, p.attempt, p.saved_at,
-    r.prompt_template_version
+    p.message, r.prompt_template_version
 from (
     select * from messages where workspace = $1 and conversation = $2 and seq > $3 order by seq limit $4
 ) m left join replies p on p.message_id = m.id
@@ -176,7 +176,7 @@ func (s *Store) Conversation(ctx context.Context, name, conversation string, aft
 		var m tasks.Message
 		var p nullReply
 		if err := rows.Scan(&m.ID, &m.Seq, &m.Content, &m.CreatedAt,
-			&p.id, &p.task, &p.text, &p.model, &p.finish, &p.attempt, &p.saved, &p.template); err != nil {
+			&p.id, &p.task, &p.text, &p.model, &p.finish, &p.attempt, &p.saved, &p.message, &p.template); err != nil {
 			return nil, s.wrap(ctx, "read conversation", err)
 		}
 		m.CreatedAt = m.CreatedAt.UTC()
@@ -205,7 +205,7 @@ func scanTask(row pgx.CollectableRow) (tasks.Task, error) {
 		&t.Deadline, &finished, &t.Attempts, &t.MaxAttempts, &t.Interruptions, &t.MaxInterruptions, &t.Version,
 		&lease, &t.Worker, &t.Model, &t.Document.ID,
 		&t.Document.Version, &t.OnAmbiguous, &t.Metadata, &t.PromptTemplate, &t.PromptTemplateVersion,
-		&p.id, &p.text, &p.model, &p.finish, &p.attempt, &p.saved,
+		&p.id, &p.text, &p.model, &p.finish, &p.attempt, &p.saved, &p.message,
 		&class, &message, &attempt, &t.HistoryTurns, &t.HistoryDropped,
 		&t.Cost.PicoUSD, &t.Cost.InputTokens, &t.Cost.OutputTokens, &t.Cost.UnknownAttempts)
 	if err != nil {
@@ -242,6 +242,7 @@ func scanAttempt(row pgx.CollectableRow) (tasks.Attempt, error) {
 type nullReply struct {
 	id, task            *uuid.UUID
 	text, model, finish *string
+	message             *string
 	template            *string // the version of the task's
 	attempt             *int
 	saved               *time.Time
@@ -253,7 +254,7 @@ func (p nullReply) reply() *tasks.Reply {
 	}
 	return &tasks.Reply{
 		ID: *p.id, TaskID: value(p.task), Text: value(p.text), Model: value(p.model), FinishReason: value(p.finish),
-		Attempt: value(p.attempt), SavedAt: utc(p.saved), PromptTemplateVersion: value(p.template),
+		Attempt: value(p.attempt), SavedAt: utc(p.saved), Message: value(p.message), PromptTemplateVersion: value(p.template),
 	}
 }
 

@@ -20,13 +20,13 @@ with input as (
     select * from unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::text[],
             $9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[], $14::text[], $15::text[], $16::bigint[],
             $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::text[],
-            $22::bigint[], $23::integer[], $24::integer[]`
+            $22::bigint[], $23::integer[], $24::integer[], $25::text[]`
 
 const settleColumns = `)
         with ordinality as i (task_id, workspace, version, outcome, reply_id, reply_text, reply_model, finish_reason,
             failure_class, failure_message, retry_after, handoff, wire_requests, provider_request_id, call_model, input_tokens,
             output_tokens, picousd, cached_input_tokens, reasoning_tokens, price_version,
-            recovered, history_turns, history_dropped`
+            recovered, history_turns, history_dropped, reply_message`
 
 const settleLocked = `, n)
 ), locked as materialized (
@@ -81,8 +81,8 @@ const settleMoves = `
     from judged j
     where t.id = j.task_id and j.verdict in ('accepted', 'deadline')
 ), saved as (
-    insert into replies (task_id, id, message_id, text, model, finish_reason, attempt, saved_at)
-    select j.task_id, j.reply_id, j.message_id, j.reply_text, j.reply_model, j.finish_reason, j.attempts, j.now
+    insert into replies (task_id, id, message_id, text, model, finish_reason, attempt, saved_at, message)
+    select j.task_id, j.reply_id, j.message_id, j.reply_text, j.reply_model, j.finish_reason, j.attempts, j.now, j.reply_message
     from judged j where j.verdict = 'accepted' and j.outcome = 'complete'
 ), later as (
     insert into delayed_handoffs (task_id, workspace, due_at)
@@ -171,7 +171,9 @@ func (s *Store) Settle(ctx context.Context, items []tasks.Settlement) ([]tasks.S
 				bad = append(bad, item)
 				return nil
 			},
-			size: func(item int) int { return len(items[item].Candidate.Text) + len(items[item].Failure.Message) },
+			size: func(item int) int {
+				return len(items[item].Candidate.Text) + len(items[item].Candidate.Message) + len(items[item].Failure.Message)
+			},
 		}.run(ctx, good, out)
 		if err != nil {
 			return nil, s.wrap(ctx, "settle", err)
@@ -251,6 +253,7 @@ func settleArgs(items []tasks.Settlement, part []int) []any {
 		column(items, part, func(s *item) int64 { return s.Call.Recovered }),
 		column(items, part, func(s *item) int32 { return number(s.Call.HistoryTurns) }),
 		column(items, part, func(s *item) int32 { return number(s.Call.HistoryDropped) }),
+		column(items, part, func(s *item) *string { return optional(s.Candidate.Message) }),
 	}
 }
 

@@ -53,7 +53,28 @@ func submitArgs(items []tasks.Submission, part []int, budgets *reservation) []an
 			return s.Reserve
 		}),
 		column(items, part, func(s *item) *time.Time { return budgets.day(s.Workspace) }),
+		column(items, part, func(s *item) *string {
+			if s.Request.Chat == nil {
+				return nil
+			}
+			return optional(s.Request.Chat.Messages)
+		}),
+		column(items, part, func(s *item) *string {
+			if s.Request.Chat == nil {
+				return nil
+			}
+			return optional(s.Request.Chat.Params)
+		}),
 	}
+}
+
+// optional is the text of what may be absent.
+func optional[T ~[]byte | ~string](b T) *string {
+	if len(b) == 0 {
+		return nil
+	}
+	text := tasks.Clean(string(b))
+	return &text
 }
 
 // metadata is the JSON of cleaned names and values: jsonb refuses a NUL also when it is escaped.
@@ -75,6 +96,9 @@ func metadata(m map[string]string) string {
 // submissionSize is the weight of its texts in bytes.
 func submissionSize(s *tasks.Submission) int {
 	n := len(s.Request.Content) + len(s.Request.System) + len(s.Request.PromptTemplate) + len(s.Request.PromptTemplateVersion)
+	if c := s.Request.Chat; c != nil {
+		n += len(c.Messages) + len(c.Params)
+	}
 	for name, value := range s.Metadata {
 		n += len(name) + len(value)
 	}

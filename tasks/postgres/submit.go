@@ -89,7 +89,7 @@ select i.workspace, i.operation, i.key, i.fingerprint, i.task_id, statement_time
 from unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::uuid[], $6::bigint[])
     as i (workspace, operation, key, fingerprint, task_id, retention)
 on conflict do nothing
-returning workspace, operation, key`
+returning workspace, operation, key, expires_at`
 
 // messages.seq and handoffs.id are drawn in the order of the items: a conversation is read and published in it.
 const storeSQL = `
@@ -97,20 +97,20 @@ with input as materialized (
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::uuid[], $7::text[], $8::text[],
             $9::text[], $10::text[], $11::text[], $12::text[], $13::float8[], $14::integer[], $15::integer[], $16::integer[],
             $17::bigint[], $18::text[], $19::text[], $20::text[], $21::smallint[], $22::text[],
-            $23::bigint[], $24::date[])
+            $23::bigint[], $24::date[], $25::text[], $26::text[])
         with ordinality as i (task_id, workspace, conversation, message_id, kind, regenerates, content, model, system,
             prompt_template, document_id, document_version, temperature, max_output_tokens, max_attempts, max_interruptions,
             deadline_after, on_ambiguous, metadata, trace_parent, shard, prompt_template_version,
-            reserved_picousd, reserved_on, n)
+            reserved_picousd, reserved_on, chat_messages, chat_params, n)
 ), said as (
     insert into messages (id, workspace, conversation, content, created_at)
     select i.message_id, i.workspace, i.conversation, i.content, statement_timestamp()
     from input i where i.kind = 'reply' order by i.n
 ), asked as (
     insert into task_requests (task_id, model, system, prompt_template, document_id, document_version, temperature,
-        max_output_tokens, metadata, trace_parent, prompt_template_version)
+        max_output_tokens, metadata, trace_parent, prompt_template_version, chat_messages, chat_params)
     select i.task_id, i.model, i.system, i.prompt_template, i.document_id, i.document_version, i.temperature,
-        i.max_output_tokens, i.metadata::jsonb, i.trace_parent, i.prompt_template_version
+        i.max_output_tokens, i.metadata::jsonb, i.trace_parent, i.prompt_template_version, i.chat_messages, i.chat_params
     from input i
 ), handed as (
     insert into handoffs (shard, task_id, workspace, conversation, trace_parent, accepted_at, created_at)
@@ -140,7 +140,7 @@ func (s *Store) store(ctx context.Context, items []tasks.Submission, part []int,
 	}
 	defer release(ctx, conn)
 	first, taken := firstOfKeys(items, part)
-	won, caps, err := bind(ctx, conn, items, first)
+	won, expires, caps, err := bind(ctx, conn, items, first)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,8 @@ func (s *Store) store(ctx context.Context, items []tasks.Submission, part []int,
 		of[items[i].TaskID] = i
 	}
 	for _, r := range stored {
-		out[of[r.TaskID]] = tasks.Submitted{TaskID: r.TaskID, AcceptedAt: r.AcceptedAt.UTC(), Deadline: r.Deadline.UTC()}
+		i := of[r.TaskID]
+		out[i] = tasks.Submitted{TaskID: r.TaskID, AcceptedAt: r.AcceptedAt.UTC(), Deadline: r.Deadline.UTC(), ExpiresAt: expires[i]}
 	}
 	return taken, nil
 }
@@ -216,12 +217,12 @@ func firstOfKeys(items []tasks.Submission, part []int) (first, rest []int) {
 	return first, rest
 }
 
-// bind begins the transaction and returns those of the items whose key was free and is now their own, and the caps of the
-// workspaces that have one.
-func bind(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, first []int) (won []int, caps map[string]int64, err error) {
+// bind begins the transaction and returns those of the items whose key was free and is now their own, until when it is,
+// and the caps of the workspaces that have one.
+func bind(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, first []int) (won []int, expires map[int]time.Time, caps map[string]int64, err error) {
 	type item = tasks.Submission
 	type key struct{ workspace, operation, key string }
-	of := make(map[key]int, len(first))
+	of, expires := make(map[key]int, len(first)), make(map[int]time.Time, len(first))
 	for _, i := range first {
 		of[key{items[i].Workspace, items[i].Operation, items[i].Key}] = i
 	}
@@ -241,14 +242,16 @@ func bind(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submission, fir
 		column(items, first, func(s *item) int64 { return s.Retention.Microseconds() }),
 	).Query(func(rows pgx.Rows) error {
 		var k key
-		_, err := pgx.ForEachRow(rows, []any{&k.workspace, &k.operation, &k.key}, func() error {
+		var until time.Time
+		_, err := pgx.ForEachRow(rows, []any{&k.workspace, &k.operation, &k.key, &until}, func() error {
 			won = append(won, of[k])
+			expires[of[k]] = until.UTC()
 			return nil
 		})
 		return err
 	})
 	queueCaps(&batch, items, first, &caps)
-	return won, caps, conn.SendBatch(ctx, &batch).Close()
+	return won, expires, caps, conn.SendBatch(ctx, &batch).Close()
 }
 
 // regenerable checks that what is to be answered anew is a message of the item's own conversation (I8).
@@ -273,73 +276,4 @@ func regenerable(ctx context.Context, conn *pgxpool.Conn, items []tasks.Submissi
 		err = errNoMessage
 	}
 	return err
-}
-
-const boundSQL = `
-select i.n, s.fingerprint, s.task_id, s.expires_at <= clock_timestamp(), t.accepted_at, t.deadline
-from unnest($1::text[], $2::text[], $3::text[]) with ordinality as i (workspace, operation, key, n)
-join submissions s on s.workspace = i.workspace and s.operation = i.operation and s.key = i.key
-left join reply_tasks t on t.id = s.task_id`
-
-const expireSQL = `
-delete from submissions s using unnest($1::text[], $2::text[], $3::text[]) as i (workspace, operation, key)
-where s.workspace = i.workspace and s.operation = i.operation and s.key = i.key and s.expires_at <= clock_timestamp()`
-
-// bound says of items whose key was taken what it is bound to. It returns those whose key is free again: its submission
-// was undone, or had expired, and is then deleted.
-func (s *Store) bound(ctx context.Context, items []tasks.Submission, taken []int, out []tasks.Submitted) (open []int, err error) {
-	if len(taken) == 0 {
-		return nil, nil
-	}
-	slices.Sort(taken)
-	type item = tasks.Submission
-	keys := func(part []int) []any {
-		return []any{
-			texts(items, part, func(s *item) string { return s.Workspace }),
-			texts(items, part, func(s *item) string { return s.Operation }),
-			texts(items, part, func(s *item) string { return s.Key }),
-		}
-	}
-	rows, err := s.pool.Query(ctx, boundSQL, keys(taken)...)
-	if err != nil {
-		return nil, err
-	}
-	known := make([]bool, len(taken))
-	var expired []int
-	var place int
-	var fingerprint []byte
-	var task uuid.UUID
-	var over bool
-	var accepted, deadline *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&place, &fingerprint, &task, &over, &accepted, &deadline}, func() error {
-		i := taken[place-1]
-		switch {
-		case task == items[i].TaskID: // our own commit, whose acknowledgement was lost
-			out[i] = tasks.Submitted{TaskID: task, AcceptedAt: utc(accepted), Deadline: utc(deadline)}
-		case over:
-			expired = append(expired, i)
-			return nil
-		case string(fingerprint) != string(items[i].Fingerprint[:]):
-			out[i] = tasks.Submitted{TaskID: task, Err: tasks.ErrKeyReused}
-		default:
-			out[i] = tasks.Submitted{TaskID: task, Replayed: true}
-		}
-		known[place-1] = true
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(expired) > 0 {
-		first, _ := firstOfKeys(items, expired)
-		if err := repeat(ctx, func() error { _, err := s.pool.Exec(ctx, expireSQL, keys(first)...); return err }); err != nil {
-			return nil, err
-		}
-	}
-	for n, i := range taken {
-		if !known[n] {
-			open = append(open, i)
-		}
-	}
-	return open, nil
 }
