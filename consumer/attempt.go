@@ -103,6 +103,11 @@ func (c *Consumer) recover(ctx context.Context, j *job, req llm.Request, lost *t
 	}
 	word := "found"
 	switch {
+	case errors.Is(out.err, llm.ErrNoTrace) && failure(out.err).Usage != nil:
+		// It has ended without an answer and says what it cost: that goes into its row of the ledger (I7), which only the
+		// settle of an attempt that is about it can do. The next attempt calls anew.
+		word = "ended"
+		out.recovered, out.final = lost.Version, stop
 	case errors.Is(out.err, llm.ErrNoTrace):
 		word = "no_trace"
 		out.final = stop

@@ -73,7 +73,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, event := range beginEvents {
 		m.beginEvents.WithLabelValues(event)
 	}
-	for _, found := range []string{"found", "no_trace", "unknown", "elsewhere"} {
+	for _, found := range []string{"found", "ended", "no_trace", "unknown", "elsewhere"} {
 		m.recoveries.WithLabelValues(found)
 	}
 	for _, op := range []string{"claim", "renew", "settle", "place", "note", "histories", "live"} {

@@ -217,6 +217,38 @@ func TestI5_ALostCallThatFailedIsResolved(t *testing.T) {
 	}
 }
 
+// I7: what a lost call that brought no answer is known to have cost is written to its own row.
+func TestI7_ALostCallThatIsKnownToHaveCost(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.archive(func(llm.Lost) (llm.Answer, error) {
+		return llm.Answer{}, &llm.Failure{Class: llm.Ambiguous, Message: "it had failed half-way", Err: llm.ErrNoTrace,
+			Report: llm.Report{Usage: &llm.Usage{InputTokens: 7, OutputTokens: 9}}}
+	})
+	once := func(_ context.Context, n int) (llm.Answer, error) {
+		if n == 1 {
+			return fails(llm.Ambiguous, 0)
+		}
+		return answer("made again"), nil
+	}
+	w.model.on("again", once)
+	w.model.on("never", once)
+	again, never := w.send(0, "a", "again", func(s *tasks.Submission) { s.MaxAttempts = 4 }), w.send(0, "b", "never", stopping)
+	w.startWith(a, "one")
+	w.finished(again, tasks.StatusCompleted)
+	w.finished(never, tasks.StatusFailed)
+	if w.model.called("again") != 2 || w.model.called("never") != 1 {
+		t.Errorf("%d and %d calls", w.model.called("again"), w.model.called("never"))
+	}
+	for _, id := range []uuid.UUID{again, never} {
+		if first := w.ledger(id)[0]; first.InputTokens == nil || *first.InputTokens != 7 || *first.OutputTokens != 9 {
+			t.Errorf("the lost call's row: %+v", first)
+		}
+	}
+	if c := w.task(again).Cost; c.InputTokens != 10 || c.OutputTokens != 14 {
+		t.Errorf("cost %+v", c)
+	}
+}
+
 // I5: a worker that dies in its call leaves an attempt of unknown fate. The next worker looks for its answer; without a way
 // to, a task that says stop is not called again.
 func TestI5_TakeoverOfACallOfUnknownFate(t *testing.T) {
