@@ -186,6 +186,7 @@ create table reply_tasks (
 CREATE INDEX reply_tasks_by_conversation ON public.reply_tasks USING btree (workspace, conversation, id);
 CREATE INDEX reply_tasks_by_workspace ON public.reply_tasks USING btree (workspace, id);
 CREATE INDEX reply_tasks_unfinished ON public.reply_tasks USING btree (id) WHERE (finished_at IS NULL);
+CREATE INDEX reply_tasks_unfinished_of ON public.reply_tasks USING btree (workspace) WHERE (finished_at IS NULL);
 
 create table submissions (
     workspace text not null,

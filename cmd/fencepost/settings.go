@@ -113,6 +113,8 @@ type nodeSettings struct {
 	liveTokens            bool
 	maxAttempts           int
 	maxUnfinished         int
+	workspaceUnfinished   int
+	workspacePerMinute    int
 	deadline, retention   time.Duration
 	promptTemplates       string
 }
@@ -140,10 +142,15 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.BoolVar(&n.liveTokens, "live-tokens", true, "keep the text of running calls where those who watch can read it")
 	f.IntVar(&n.maxAttempts, "max-attempts", 5, "provider calls for a task, unless the message says otherwise")
 	f.IntVar(&n.maxUnfinished, "max-unfinished", 1_000_000, "tasks that are not finished beyond which new messages are refused with 503")
+	f.IntVar(&n.workspaceUnfinished, "workspace-max-unfinished", 0, "the same for each workspace, with 429; 0: no bound")
+	f.IntVar(&n.workspacePerMinute, "workspace-submissions-per-minute", 0, "messages that each workspace may submit in a minute through this process; 0: no bound")
 	f.DurationVar(&n.deadline, "deadline", time.Hour, "age at which a task is given up, unless the message says otherwise")
-	f.DurationVar(&n.retention, "retention", 24*time.Hour, "how long idempotency keys are remembered")
+	f.DurationVar(&n.retention, "retention", 24*time.Hour, "how long idempotency keys are remembered, at least 24h and longer than --deadline")
 	f.StringVar(&n.promptTemplates, "prompt-templates", "", "YAML `file` of the prompt templates that messages may name; read by the API")
 }
+
+// minRetention is what a client may count on when it repeats a request on the next day.
+const minRetention = 24 * time.Hour
 
 func (n *nodeSettings) check() error {
 	for _, d := range []struct {
@@ -154,11 +161,15 @@ func (n *nodeSettings) check() error {
 		{"lease", n.lease, time.Second}, {"call-timeout", n.callTimeout, time.Second}, {"drain-timeout", n.drain, 0},
 		{"stop-timeout", n.stop, 0},
 		{"session-timeout", n.session, time.Second}, {"start-timeout", n.start, 0}, {"deadline", n.deadline, time.Second},
-		{"retention", n.retention, time.Minute},
+		{"retention", n.retention, minRetention},
 	} {
 		if d.value < d.least || d.value < 0 {
 			return cli.Usage("", "--%s: %s is too short, the least is %s", d.name, d.value, d.least)
 		}
+	}
+	if n.retention <= n.deadline {
+		return cli.Usage("a repeat that comes after its key is forgotten is new work, and is paid for again",
+			"--retention: %s is not longer than --deadline %s, within which a task is retried", n.retention, n.deadline)
 	}
 	if n.maxInFlight < 1 || n.maxInFlight > 100_000 {
 		return cli.Usage("", "--max-in-flight: %d is not within 1 and 100000", n.maxInFlight)
@@ -174,6 +185,10 @@ func (n *nodeSettings) check() error {
 	}
 	if n.historyTokens < 1 || n.historyTokens > 2_000_000 {
 		return cli.Usage("to send nothing along: --history-turns 0", "--history-tokens: %d is not within 1 and 2000000", n.historyTokens)
+	}
+	if n.workspaceUnfinished < 0 || n.workspacePerMinute < 0 {
+		return cli.Usage("0 is no bound", "--workspace-max-unfinished and --workspace-submissions-per-minute: %d and %d must not be below 0",
+			n.workspaceUnfinished, n.workspacePerMinute)
 	}
 	if n.maxUnfinished < 1 {
 		return cli.Usage("", "--max-unfinished: %d is below 1", n.maxUnfinished)
@@ -198,8 +213,10 @@ func (n *nodeSettings) config(model string) node.Config {
 			HistoryTurns: turns, HistoryTokens: n.historyTokens,
 			DrainTimeout: n.drain, StopTimeout: n.stop, SessionTimeout: n.session, RebalanceTimeout: max(time.Minute, 2*n.drain),
 		},
-		Defaults:          httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
-		Limits:            httpapi.Limits{MaxUnfinished: n.maxUnfinished},
+		Defaults: httpapi.Defaults{Model: model, MaxAttempts: n.maxAttempts, Deadline: n.deadline, Retention: n.retention},
+		Limits: httpapi.Limits{
+			MaxUnfinished: n.maxUnfinished, WorkspaceMaxUnfinished: n.workspaceUnfinished, WorkspaceSubmissionsPerMinute: n.workspacePerMinute,
+		},
 		LiveTokens:        n.liveTokens,
 		OffsetsInPostgres: n.offsets.String() == "postgres",
 		StartTimeout:      n.start, DrainTimeout: n.drain,

@@ -77,7 +77,7 @@ func badKey() *problem {
 // permit refuses a key that is not good for the route, before anything is looked at that the caller asks for: the answer
 // tells of nothing but the key.
 func permit(key tasks.Key, scope tasks.Scope) error {
-	if key.May(scope) || key.Scopes == nil { // until the stores read them
+	if key.May(scope) {
 		return nil
 	}
 	return forbidden(scope)

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/fencepost/fencepost/tasks"
 )
 
@@ -55,7 +57,7 @@ func (c *counted) KeyByHash(ctx context.Context, hash [32]byte) (tasks.Key, erro
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := tasks.Key{Workspace: "w"}
+	k := tasks.Key{ID: uuid.UUID{1}, Workspace: "w", Scopes: tasks.Scopes}
 	if c.revoked {
 		k.RevokedAt = time.Now()
 	}

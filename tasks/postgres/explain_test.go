@@ -74,6 +74,7 @@ var explained = map[string]string{
 	"unfinishedTasks":     `now(), pg_current_snapshot(), '10s', '00000000-0000-0000-0000-000000000000', 1000`,
 	"recoverTasks":        `now(), pg_current_snapshot(), '10s', ARRAY[i(999990), i(999991)], '{0,1}'`,
 	"unfinishedSQL":       `5000`,
+	"unfinishedOfSQL":     `'w5', 1000`,
 	"notify":              `'{fencepost_handoffs}'`,
 	"publishSQL":          `ARRAY[i(998990), i(998991), i(5)], '{2,2,1}', '{1,1,1}', '{200,200,0}', '{1,1,1}', '{a,b,c}', 262144`,
 	"dropLiveSQL":         `ARRAY[i(998990), i(998991), i(5)], '{2,2,1}'`,

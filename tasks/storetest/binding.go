@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"time"
 
 	"github.com/fencepost/fencepost/tasks"
 )
@@ -26,12 +27,18 @@ var bindingTests = []test{
 			s.Request.PromptTemplate, s.Request.PromptTemplateVersion = "support", "3"
 		})
 		plain := k.submit()
-		for _, want := range []tasks.Binding{
-			{TaskID: s.TaskID, Fingerprint: s.Fingerprint, PromptTemplateVersion: "3"}, {TaskID: plain.TaskID, Fingerprint: plain.Fingerprint},
-		} {
-			key := map[bool]string{true: s.Key, false: plain.Key}[want.TaskID == s.TaskID]
-			if got, err := k.binding(workspace, tasks.OperationMessage, key); err != nil || got != want {
-				k.Errorf("bound to %+v, %v, want %+v", got, err, want)
+		for _, of := range []struct {
+			tasks.Submission
+			version string
+		}{{s, "3"}, {plain, ""}} {
+			got, err := k.binding(workspace, tasks.OperationMessage, of.Key)
+			if err != nil {
+				k.Fatalf("binding: %v", err)
+			}
+			k.within("what is left of a key", got.ExpiresAt.Sub(k.read(of.Submission).AcceptedAt), of.Retention)
+			got.ExpiresAt = time.Time{}
+			if want := (tasks.Binding{TaskID: of.TaskID, Fingerprint: of.Fingerprint, PromptTemplateVersion: of.version}); got != want {
+				k.Errorf("bound to %+v, want %+v", got, want)
 			}
 		}
 		k.Advance(s.Retention)

@@ -65,7 +65,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	for _, tests := range [][]test{
 		submitTests, poisonTests, textTests, claimTests, holdTests, lostTests, noteTests, historyTests, budgetTests,
 		renewTests, settleTests, fenceTests, raceTests, cancelTests, ledgerTests, regainTests, outboxTests,
-		recoverTests, readTests, bindingTests, ackTests, workspaceTests, placeTests, liveTests, moneyTests,
+		recoverTests, readTests, bindingTests, backlogTests, ackTests, workspaceTests, placeTests, liveTests, moneyTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
