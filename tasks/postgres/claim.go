@@ -44,7 +44,7 @@ with input as (
         when $7::bigint > 0 then 'held'
         else 'claimed' end as weight
     from locked l cross join clock c
-), asked as materialized (
+), asked as (
     select w.*, w.assignment_version > 0 and (w.weight = 'claimed'
         or w.on_ambiguous = 'stop' and not $8::boolean and w.weight in ('handed_off', 'not_due', 'held')) as ask
     from weighed w
