@@ -153,5 +153,10 @@ func requestHash(r *llm.Request) []byte {
 		field("max_output_tokens")
 		number(uint64(*r.MaxOutputTokens))
 	}
+	if c := r.Chat; c != nil {
+		field("chat")
+		field(string(c.Messages))
+		field(string(c.Params))
+	}
 	return h.Sum(nil)
 }

@@ -78,7 +78,7 @@ func (c *Consumer) call(j *job) {
 	if err == nil {
 		report = answer.Report
 		s.Outcome = tasks.OutcomeComplete
-		s.Candidate = tasks.Candidate{ReplyID: newID(), Text: answer.Text, Model: model(report, j.work), FinishReason: answer.FinishReason}
+		s.Candidate = tasks.Candidate{ReplyID: newID(), Text: answer.Text, Model: model(report, j.work), FinishReason: answer.FinishReason, Message: string(answer.Message)}
 		c.metrics.attempts.WithLabelValues("answered").Inc()
 	} else {
 		f := failure(err)

@@ -51,10 +51,14 @@ func fitHistory(h tasks.History, tokens int) tasks.History {
 }
 
 // prompt is what is sent for a task: the system text, in which the template is, the document it is about, the conversation
-// so far, the message.
+// so far, the message. What came through the OpenAI-compatible door is sent as it came, and says all of it.
 func prompt(r tasks.Request, h tasks.History) llm.Request {
 	req := llm.Request{
 		Model: r.Model, System: r.System, Content: r.Content, Temperature: r.Temperature, MaxOutputTokens: r.MaxOutputTokens,
+	}
+	if c := r.Chat; c != nil {
+		req.Chat = &llm.Chat{Messages: c.Messages, Params: c.Params}
+		return req
 	}
 	if d := r.Document; d.ID != "" {
 		about := "Document: " + d.ID

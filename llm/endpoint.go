@@ -112,7 +112,7 @@ func (e *Endpoint) Hide(req Request) []string {
 	for _, m := range req.History {
 		hide = append(hide, m.Text)
 	}
-	return hide
+	return append(hide, req.Chat.hidden()...)
 }
 
 // Within gives a call the time it may take altogether. Post does so, too; it is for calls that go on behind it.

@@ -59,7 +59,8 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
-// Answer is a candidate: a complete answer with its terminal marker. Text is valid UTF-8 without NUL and not empty.
+// Answer is a candidate: a complete answer with its terminal marker. Text is valid UTF-8 without NUL, and not empty
+// where there is no Message.
 type Answer struct {
 	Text         string
 	FinishReason string

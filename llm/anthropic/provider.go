@@ -71,7 +71,7 @@ func (p *Provider) Recover(ctx context.Context, req llm.Request, lost llm.Lost) 
 func (p *Provider) send(ctx context.Context, req llm.Request, header http.Header) (llm.Answer, error) {
 	body, err := encode(req, p.Stream)
 	if err != nil {
-		return llm.Answer{}, &llm.Failure{Class: llm.Permanent, Message: "the request cannot be made", Err: err}
+		return llm.Answer{}, llm.Unsendable(err)
 	}
 	header["Anthropic-Version"] = []string{version}
 	if p.Key != "" {

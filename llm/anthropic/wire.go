@@ -16,6 +16,15 @@ type messagesRequest struct {
 	Messages    []message `json:"messages"`
 	Temperature *float64  `json:"temperature,omitempty"`
 	Stream      bool      `json:"stream,omitempty"`
+
+	// Of a chat request only.
+	TopP     *float64  `json:"top_p,omitempty"`
+	Stop     []string  `json:"stop_sequences,omitempty"`
+	Metadata *metadata `json:"metadata,omitempty"`
+}
+
+type metadata struct {
+	UserID string `json:"user_id"`
 }
 
 type message struct {
@@ -24,6 +33,13 @@ type message struct {
 }
 
 func encode(req llm.Request, stream bool) ([]byte, error) {
+	if req.Chat != nil {
+		out := messagesRequest{Model: req.Model, MaxTokens: defaultMaxTokens, Stream: stream}
+		if err := translate(&out, req.Chat); err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	}
 	turns, err := turns(req)
 	if err != nil {
 		return nil, err

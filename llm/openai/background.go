@@ -29,7 +29,7 @@ type follow struct {
 func (r *Responses) background(ctx context.Context, req llm.Request) (llm.Answer, error) {
 	body, err := encodeResponse(req, r.Stream, true)
 	if err != nil {
-		return llm.Answer{}, &llm.Failure{Class: llm.Permanent, Message: "the request cannot be made", Err: err}
+		return llm.Answer{}, llm.Unsendable(err)
 	}
 	ctx, cancel := r.Within(ctx)
 	defer cancel()

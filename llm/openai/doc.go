@@ -27,5 +27,6 @@
 //
 // Without the background a response is asked not to be stored: nobody would look for it.
 //
-// It starts no goroutine and holds no lock; Close closes the connections that llm.Client kept. It does not offer tools.
+// It starts no goroutine and holds no lock; Close closes the connections that llm.Client kept. It offers
+// tools only where llm.Request.Chat does, which Chat Completions sends as it came and Responses translates, or refuses.
 package openai

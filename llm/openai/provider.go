@@ -94,10 +94,10 @@ func (p *Provider) Recover(ctx context.Context, req llm.Request, lost llm.Lost) 
 func (p *Provider) send(ctx context.Context, req llm.Request, header http.Header) (llm.Answer, error) {
 	body, err := p.chat.encode(req, p.Stream)
 	if err != nil {
-		return llm.Answer{}, &llm.Failure{Class: llm.Permanent, Message: "the request cannot be made", Err: err}
+		return llm.Answer{}, llm.Unsendable(err)
 	}
 	hide := p.Hide(req)
-	parts := assembly{told: req.Text}
+	parts := assembly{told: req.Text, tools: req.Chat.OffersTools()}
 	resp, wire, f := p.Post(ctx, req, body, bearer(p.Endpoint, header), parts.take)
 	switch {
 	case resp.Streamed:
@@ -109,5 +109,5 @@ func (p *Provider) send(ctx context.Context, req llm.Request, header http.Header
 		f.Usage = decodeUsage(resp.Body)
 		return llm.Answer{}, f
 	}
-	return decodeAnswer(resp, wire, hide...)
+	return decodeAnswer(resp, wire, parts.tools, hide...)
 }

@@ -18,22 +18,50 @@ type responseRequest struct {
 	Model           string            `json:"model"`
 	Instructions    string            `json:"instructions,omitempty"`
 	Input           []chatMessage     `json:"input"`
-	Temperature     *float64          `json:"temperature,omitempty"`
-	MaxOutputTokens *int              `json:"max_output_tokens,omitempty"`
+	Temperature     any               `json:"temperature,omitempty"`
+	MaxOutputTokens any               `json:"max_output_tokens,omitempty"`
 	Stream          bool              `json:"stream,omitempty"`
 	Background      bool              `json:"background,omitempty"`
 	Store           bool              `json:"store"` // always said: it is true when it is not, and keeps what nobody asks for
 	Metadata        map[string]string `json:"metadata,omitempty"`
+
+	// Of a chat request only.
+	TopP      json.RawMessage `json:"top_p,omitempty"`
+	User      json.RawMessage `json:"user,omitempty"`
+	Safety    json.RawMessage `json:"safety_identifier,omitempty"`
+	CacheKey  json.RawMessage `json:"prompt_cache_key,omitempty"`
+	Tier      json.RawMessage `json:"service_tier,omitempty"`
+	Reasoning *reasoning      `json:"reasoning,omitempty"`
+	Text      *responseText   `json:"text,omitempty"`
+}
+
+type reasoning struct {
+	Effort json.RawMessage `json:"effort"`
+}
+
+type responseText struct {
+	Format    json.RawMessage `json:"format,omitempty"`
+	Verbosity json.RawMessage `json:"verbosity,omitempty"`
 }
 
 func encodeResponse(req llm.Request, stream, background bool) ([]byte, error) {
-	input, err := turns(req)
-	if err != nil {
-		return nil, err
-	}
-	out := responseRequest{
-		Model: req.Model, Instructions: llm.CleanText(req.System), Input: input, Temperature: req.Temperature,
-		MaxOutputTokens: req.MaxOutputTokens, Stream: stream, Background: background, Store: background,
+	out := responseRequest{Model: req.Model, Stream: stream, Background: background, Store: background}
+	if req.Chat != nil {
+		if err := out.translate(req.Chat); err != nil {
+			return nil, err
+		}
+	} else {
+		input, err := turns(req)
+		if err != nil {
+			return nil, err
+		}
+		out.Input, out.Instructions = input, llm.CleanText(req.System)
+		if t := req.Temperature; t != nil {
+			out.Temperature = *t
+		}
+		if n := req.MaxOutputTokens; n != nil {
+			out.MaxOutputTokens = *n
+		}
 	}
 	if background && llm.CheckOp(req.Op) == nil {
 		out.Metadata = map[string]string{opKey: req.Op} // for people: there is no list to find it in

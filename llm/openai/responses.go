@@ -53,7 +53,7 @@ func (r *Responses) Recover(ctx context.Context, req llm.Request, lost llm.Lost)
 func (r *Responses) foreground(ctx context.Context, req llm.Request, header http.Header) (llm.Answer, error) {
 	body, err := encodeResponse(req, r.Stream, false)
 	if err != nil {
-		return llm.Answer{}, &llm.Failure{Class: llm.Permanent, Message: "the request cannot be made", Err: err}
+		return llm.Answer{}, llm.Unsendable(err)
 	}
 	hide := r.Hide(req)
 	parts := events{told: req.Text}

@@ -48,7 +48,7 @@ func (p *Provider) recoverStored(ctx context.Context, req llm.Request, lost llm.
 			}
 			if stored != nil {
 				// The request id of the question is not the call's.
-				answer, err := decodeAnswer(llm.Response{Status: http.StatusOK, Body: stored}, llm.Wire{}, hide...)
+				answer, err := decodeAnswer(llm.Response{Status: http.StatusOK, Body: stored}, llm.Wire{}, req.Chat.OffersTools(), hide...)
 				if last || !ambiguous(err) {
 					return asked(answer, llm.Ended(err), poll.Lookups)
 				}

@@ -18,8 +18,9 @@ type chunk struct {
 		FinishReason *string         `json:"finish_reason"`
 		Error        json.RawMessage `json:"error"`
 		Delta        *struct {
-			Content *string `json:"content"`
-			Refusal *string `json:"refusal"`
+			Content   *string         `json:"content"`
+			Refusal   *string         `json:"refusal"`
+			ToolCalls json.RawMessage `json:"tool_calls"`
 		} `json:"delta"`
 	} `json:"choices"`
 }
@@ -35,6 +36,8 @@ type assembly struct {
 	unfit     string // why no answer can come of it
 	failed    []byte // an error event
 	told      func(piece string)
+	tools     bool // were offered
+	calls     callAssembly
 }
 
 // take reads one event. It wants no more after the terminal marker, or when no answer can come of the stream.
@@ -73,8 +76,13 @@ func (a *assembly) take(e llm.Event) (more bool) {
 			return false
 		}
 		if d := choice.Delta; d != nil {
-			if a.finish != "" && deref(d.Content) != "" {
+			calls := a.tools && said(d.ToolCalls)
+			if a.finish != "" && (deref(d.Content) != "" || calls) {
 				a.unfit = "the stream goes on behind its finish reason"
+				return false
+			}
+			if calls && !a.calls.add(d.ToolCalls) {
+				a.unfit = "the stream holds tool calls that cannot be put together"
 				return false
 			}
 			a.add(deref(d.Content))
@@ -116,13 +124,20 @@ func (a *assembly) answer(resp llm.Response, wire llm.Wire, err *llm.Failure, hi
 		err.Status, err.Report = resp.Status, report
 		return llm.Answer{}, err
 	case a.failed != nil:
-		output := a.text.Len() > 0 || a.refused || a.finish != "" || a.usage != nil
+		output := a.text.Len() > 0 || len(a.calls) > 0 || a.refused || a.finish != "" || a.usage != nil
 		return llm.Answer{}, llm.RefusedInStream(a.failed, resp.Status, output, report, hide...)
 	case a.unfit != "":
 		return unfit(a.unfit)
 	}
 	if a.refused && a.finish == "stop" {
 		a.finish = "refusal"
+	}
+	if len(a.calls) > 0 {
+		calls, ok := a.calls.whole()
+		if !ok {
+			return unfit("the stream holds tool calls that are not whole")
+		}
+		return llm.FinishCalls(a.finish, a.text.String(), calls, report)
 	}
 	return llm.Finish(a.finish, a.text.String(), report)
 }

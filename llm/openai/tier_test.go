@@ -12,7 +12,7 @@ func TestServiceTier(t *testing.T) {
 	const counts, details = `"usage":{"prompt_tokens":5,"completion_tokens":7`, `"input_tokens":5,"output_tokens":7`
 	for tier, want := range map[string]string{`"default"`: "default", `"batch"`: "batch", `"flex"`: "flex", `null`: "", `3`: "unreadable", `"a b"`: "unreadable", `""`: ""} {
 		body := `{"service_tier":` + tier + `,"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],` + counts + `}}`
-		a, err := decodeAnswer(llm.Response{Status: 200, Header: http.Header{}, Body: []byte(body)}, llm.Wire{})
+		a, err := decodeAnswer(llm.Response{Status: 200, Header: http.Header{}, Body: []byte(body)}, llm.Wire{}, false)
 		if err != nil || a.Usage.Tier != want {
 			t.Errorf("chat, %s: %+v, %v", tier, a.Usage, err)
 		}

@@ -37,6 +37,9 @@ type chat struct {
 }
 
 func (c chat) encode(req llm.Request, stream bool) ([]byte, error) {
+	if req.Chat != nil {
+		return c.encodeChat(req, stream)
+	}
 	turns, err := turns(req)
 	if err != nil {
 		return nil, err
@@ -96,8 +99,9 @@ type chatAnswer struct {
 	} `json:"choices"`
 }
 
-// decodeAnswer judges the body of a 2xx answer. hide are texts that must not appear in a failure's message.
-func decodeAnswer(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer, error) {
+// decodeAnswer judges the body of a 2xx answer. tools: they were offered, and may be called. hide are texts that must not
+// appear in a failure's message.
+func decodeAnswer(resp llm.Response, wire llm.Wire, tools bool, hide ...string) (llm.Answer, error) {
 	report := llm.Report{
 		WireRequests: wire.Requests,
 		RequestID:    llm.RequestID(resp.Header),
@@ -138,6 +142,13 @@ func decodeAnswer(resp llm.Response, wire llm.Wire, hide ...string) (llm.Answer,
 	reason, text := deref(choice.FinishReason), deref(choice.Message.Content)
 	if deref(choice.Message.Refusal) != "" && reason == "stop" {
 		reason = "refusal"
+	}
+	if tools && said(choice.Message.ToolCalls) {
+		calls, ok := toolCalls(choice.Message.ToolCalls)
+		if !ok {
+			return unfit("the tool calls of the answer cannot be read", errNotCompletion)
+		}
+		return llm.FinishCalls(reason, text, calls, report)
 	}
 	return llm.Finish(reason, text, report)
 }

@@ -67,7 +67,7 @@ func TestDecodeAnswer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			resp := llm.Response{Status: 200, Header: http.Header{}, Body: []byte(c.body)}
-			a, err := decodeAnswer(resp, llm.Wire{Requests: 1})
+			a, err := decodeAnswer(resp, llm.Wire{Requests: 1}, false)
 			report := a.Report
 			if c.class == "" {
 				if err != nil || a.Text != c.text {
@@ -136,7 +136,7 @@ func FuzzDecodeAnswer(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		a, err := decodeAnswer(llm.Response{Status: 200, Header: http.Header{}, Body: body}, llm.Wire{Requests: 1}, "sk-key-of-the-fuzzer")
+		a, err := decodeAnswer(llm.Response{Status: 200, Header: http.Header{}, Body: body}, llm.Wire{Requests: 1}, true, "sk-key-of-the-fuzzer")
 		if err == nil {
 			if !json.Valid(body) || a.Text == "" || !utf8.ValidString(a.Text) || strings.Contains(a.Text, "\x00") || a.FinishReason == "" {
 				t.Errorf("accepted %+v", a)
