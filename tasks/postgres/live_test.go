@@ -64,6 +64,21 @@ func TestLiveIsBounded(t *testing.T) {
 	}
 }
 
+// TestTooMuchLiveTextIsNotKept: after the first piece that is too much, nothing is stored at all.
+func TestTooMuchLiveTextIsNotKept(t *testing.T) {
+	k := newKit(t)
+	id := uuid.New()
+	for i := range 5 {
+		p := tasks.LivePiece{TaskID: id, Version: 1, Index: i, Tokens: 1, Text: strings.Repeat("a", tasks.MaxLiveText/2)}
+		if err := k.store.Publish(t.Context(), []tasks.LivePiece{p}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows, bytes := count(t, k.store.pool, `select count(*) from live_texts`), count(t, k.store.pool, `select sum(length(text)) from live_texts`); rows != 3 || bytes != tasks.MaxLiveText {
+		t.Errorf("%d rows with %d bytes, want two and a mark", rows, bytes)
+	}
+}
+
 // TestLiveTextsOfTwoWorkersAtOnce: whichever comes first, a reader sees tokens of one attempt.
 func TestLiveTextsOfTwoWorkersAtOnce(t *testing.T) {
 	k := newKit(t)

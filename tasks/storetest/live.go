@@ -94,6 +94,9 @@ var liveTests = []test{
 		k.wantLive(tasks.LiveCursor{TaskID: id})
 		k.drop(id, 2)
 		k.wantLive(tasks.LiveCursor{TaskID: other}, piece(other, 1, 0, "b"))
+		k.publish(piece(other, 2, 0, "d"))
+		k.drop(other, 2) // and what it had hidden goes along
+		k.wantLive(tasks.LiveCursor{TaskID: other})
 	}},
 	{"a_live_text_is_bounded_and_has_no_gap", func(k *kit) {
 		id, half := newID(), strings.Repeat("x", tasks.MaxLiveText/2)

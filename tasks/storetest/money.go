@@ -159,6 +159,13 @@ var moneyTests = []test{
 		}
 		k.wantDay("a", 0, 10)
 		k.wantDay("c", 0, 0)
+		k.cap("a", 15) // the keys of what was refused beside others are free, too
+		for i, want := range map[int]error{2: nil, 6: tasks.ErrUnpriced} {
+			if out := k.submitAll(items[i])[0]; !errors.Is(out.Err, want) || want == nil && (out.Replayed || out.TaskID != items[i].TaskID) {
+				k.Fatalf("item %d again: %+v, want %v", i, out, want)
+			}
+		}
+		k.cap("a", 10)
 		list, err := k.Budgets.Budgets(k.ctx)
 		if err != nil || len(list) != 2 || list[0].PerDay != 10 || list[1].PerDay != 0 || list[0].UpdatedAt.IsZero() {
 			k.Fatalf("budgets %+v, %v", list, err)

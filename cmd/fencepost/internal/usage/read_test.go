@@ -2,6 +2,7 @@ package usage
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,11 @@ func TestReadIsBounded(t *testing.T) {
 		if _, err := Read(e); err == nil || e.read > MaxBytes+1<<20 {
 			t.Errorf("%s: %v after %d bytes", name, err, e.read)
 		}
+	}
+	const header = "date,model,input_tokens,output_tokens,extra\n"
+	row := "2026-11-30,m,1,1," + strings.Repeat("x", 1000) + "\n"
+	if e, err := Read(io.MultiReader(strings.NewReader(header), &endless{text: row})); !errors.Is(err, errTooLong) {
+		t.Errorf("%d rows without an end: %v, want %v", len(e.Records), err, errTooLong)
 	}
 	var e Export
 	for range MaxRecords {
