@@ -44,10 +44,10 @@ type message struct {
 	Document        *tasks.Document   `json:"document"`
 	PromptTemplate  string            `json:"prompt_template"`
 	Temperature     *float64          `json:"temperature"`
-	MaxOutputTokens *int              `json:"max_output_tokens"`
+	MaxOutputTokens *whole            `json:"max_output_tokens"`
 	OnAmbiguous     tasks.OnAmbiguous `json:"on_ambiguous"`
-	MaxAttempts     *int              `json:"max_attempts"`
-	DeadlineSeconds *int              `json:"deadline_seconds"`
+	MaxAttempts     *whole            `json:"max_attempts"`
+	DeadlineSeconds *whole            `json:"deadline_seconds"`
 	Metadata        map[string]string `json:"metadata"`
 }
 
@@ -237,10 +237,10 @@ func (m *message) check(limits Limits) *problem {
 	default:
 		return invalidField("on_ambiguous", `is neither "retry" nor "stop"`)
 	}
-	if n := m.MaxAttempts; n != nil && (*n < 1 || *n > limits.MaxAttempts) {
+	if n := m.MaxAttempts; n != nil && (*n < 1 || int(*n) > limits.MaxAttempts) {
 		return invalidField("max_attempts", "is not from 1 to %d", limits.MaxAttempts)
 	}
-	if n, most := m.DeadlineSeconds, int(limits.MaxDeadline/time.Second); n != nil && (*n < 1 || *n > most) {
+	if n, most := m.DeadlineSeconds, int(limits.MaxDeadline/time.Second); n != nil && (*n < 1 || int(*n) > most) {
 		return invalidField("deadline_seconds", "is not from 1 to %d", most)
 	}
 	return m.checkMetadata()

@@ -87,7 +87,7 @@ func (s *Server) asked(c *call, operation, key, conversation string, m *message)
 		Conversation: conversation, Kind: tasks.KindReply,
 		Request: tasks.Request{
 			Content: m.Content, Model: m.Model, System: m.System, PromptTemplate: m.PromptTemplate,
-			Temperature: m.Temperature, MaxOutputTokens: m.MaxOutputTokens,
+			Temperature: m.Temperature, MaxOutputTokens: (*int)(m.MaxOutputTokens),
 		},
 		MaxAttempts: s.defaults.MaxAttempts, MaxInterruptions: s.defaults.MaxInterruptions,
 		DeadlineAfter: s.defaults.Deadline, OnAmbiguous: m.OnAmbiguous, Metadata: m.Metadata,
@@ -97,7 +97,7 @@ func (s *Server) asked(c *call, operation, key, conversation string, m *message)
 		asked.Request.Document = *m.Document
 	}
 	if m.MaxAttempts != nil {
-		asked.MaxAttempts = *m.MaxAttempts
+		asked.MaxAttempts = int(*m.MaxAttempts)
 	}
 	if m.DeadlineSeconds != nil {
 		asked.DeadlineAfter = time.Duration(*m.DeadlineSeconds) * time.Second
