@@ -110,6 +110,32 @@ func TestI6_NothingElseChangesTheFingerprint(t *testing.T) {
 	}
 }
 
+// The texts that differ only in how their characters are composed are the same texts. The conversation is a place: two
+// that look alike are two, and the reply stands in one of them.
+func TestI6_NormalFormDoesNotChangeTheFingerprint(t *testing.T) {
+	const composed, decomposed = "caf\u00e9", "cafe\u0301"
+	for name, field := range map[string]func(*Submission) *string{
+		"Content":          func(s *Submission) *string { return &s.Request.Content },
+		"Model":            func(s *Submission) *string { return &s.Request.Model },
+		"System":           func(s *Submission) *string { return &s.Request.System },
+		"PromptTemplate":   func(s *Submission) *string { return &s.Request.PromptTemplate },
+		"Document.ID":      func(s *Submission) *string { return &s.Request.Document.ID },
+		"Document.Version": func(s *Submission) *string { return &s.Request.Document.Version },
+		"Conversation":     func(s *Submission) *string { return &s.Conversation },
+	} {
+		one, two := fingerprinted(), fingerprinted()
+		*field(&one), *field(&two) = composed, decomposed
+		if same := one.ComputeFingerprint() == two.ComputeFingerprint(); same != (name != "Conversation") {
+			t.Errorf("%s in both forms has the same fingerprint: %t", name, same)
+		}
+		// What is stored of inputs in normal form was digested byte by byte.
+		*field(&two) = composed + "\u0301"
+		if one.ComputeFingerprint() == two.ComputeFingerprint() {
+			t.Errorf("%s: another text has the same fingerprint", name)
+		}
+	}
+}
+
 // A new field has to be put on one of the two lists.
 func TestI6_EveryFieldIsDecided(t *testing.T) {
 	var walk func(prefix string, of reflect.Type)
