@@ -170,6 +170,10 @@ func plain[T any](ctx context.Context, l *link, method string, do func(ctx conte
 }
 
 // Finished implements tasks.Store.
+func (l *link) Progress(ctx context.Context, ids []uuid.UUID) ([]tasks.Progress, error) {
+	return plain(ctx, l, "Progress", func(ctx context.Context) ([]tasks.Progress, error) { return l.database.Store.Progress(ctx, ids) })
+}
+
 func (l *link) Finished(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
 	return plain(ctx, l, "Finished", func(ctx context.Context) ([]uuid.UUID, error) { return l.database.Store.Finished(ctx, ids) })
 }

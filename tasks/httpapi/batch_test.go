@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencepost/fencepost/tasks"
+	"github.com/fencepost/fencepost/tasks/memory"
 )
 
 // gated is a store whose Submit says that it was called and waits to be told how to go on.
@@ -318,7 +319,7 @@ func TestStoppedServerRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := &gated{calls: make(chan gatedCall)}
-	c, err := Config{Store: store, Keys: noKeys{}}.withDefaults()
+	c, err := Config{Store: store, Watched: memory.New(memory.Config{}), Keys: noKeys{}}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,11 @@ type KeyStore interface {
 
 // Config is what a Server is made of. Only Store and Keys have no default.
 type Config struct {
-	Store    tasks.Store
+	Store tasks.Store
+	// Watched tells how far tasks are, to all who wait. When nil, Store must be one.
+	Watched tasks.Watched
+	// Live is where the texts of running attempts are read, for those who watch. Nil: nobody sees tokens.
+	Live     tasks.LiveTexts
 	Keys     KeyStore
 	Defaults Defaults
 	Limits   Limits
@@ -73,10 +77,12 @@ type Limits struct {
 	// WorkspaceSubmissionsPerMinute bounds what each workspace submits through this process; none when 0.
 	WorkspaceSubmissionsPerMinute int
 
-	MaxWaiters    int   // requests in ?wait at once; 10,000 when 0
-	MaxQueue      int   // submissions not yet in a transaction; 4,096 when 0
-	MaxBytes      int64 // of all request bodies in hand; 256 MiB when 0
-	MaxKeyLookups int   // look-ups of API keys at once; 8 when 0
+	MaxWaiters int // requests that wait, in ?wait and in streams, at once; 25,000 when 0
+	// MaxWaitersPerWorkspace is the same for each workspace; 20,000 when 0.
+	MaxWaitersPerWorkspace int
+	MaxQueue               int   // submissions not yet in a transaction; 4,096 when 0
+	MaxBytes               int64 // of all request bodies in hand; 256 MiB when 0
+	MaxKeyLookups          int   // look-ups of API keys at once; 8 when 0
 
 	SubmitTimeout time.Duration // until a submission's answer is "unknown"; 10 s when 0
 	ReadTimeout   time.Duration // of every other call of the store; 10 s when 0
@@ -85,6 +91,12 @@ type Limits struct {
 func (c Config) withDefaults() (Config, error) {
 	if c.Store == nil || c.Keys == nil {
 		return c, errors.New("httpapi: Store and Keys are required")
+	}
+	if c.Watched == nil {
+		var ok bool
+		if c.Watched, ok = c.Store.(tasks.Watched); !ok {
+			return c, errors.New("httpapi: Watched is required, since Store is none")
+		}
 	}
 	or(&c.GroupDelay, time.Millisecond)
 	or(&c.MaxBatch, 256)
@@ -99,7 +111,8 @@ func (c Config) withDefaults() (Config, error) {
 	or(&c.Limits.MaxWait, time.Minute)
 	or(&c.Limits.MaxPage, 200)
 	or(&c.Limits.MaxUnfinished, 1_000_000)
-	or(&c.Limits.MaxWaiters, 10_000)
+	or(&c.Limits.MaxWaiters, 25_000)
+	or(&c.Limits.MaxWaitersPerWorkspace, 20_000)
 	or(&c.Limits.MaxQueue, 4096)
 	or(&c.Limits.MaxBytes, 256<<20)
 	or(&c.Limits.MaxKeyLookups, 8)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fencepost/fencepost/tasks"
+	"github.com/fencepost/fencepost/tasks/memory"
 )
 
 // A key that is accepted is storable, and its quoted spelling is the same key.
@@ -52,7 +53,7 @@ func FuzzMessage(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	c, err := Config{Store: down{}, Keys: noKeys{}, Limits: Limits{MaxContent: 64}}.withDefaults()
+	c, err := Config{Store: down{}, Watched: memory.New(memory.Config{}), Keys: noKeys{}, Limits: Limits{MaxContent: 64}}.withDefaults()
 	if err != nil {
 		f.Fatal(err)
 	}

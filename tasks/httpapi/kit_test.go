@@ -44,6 +44,8 @@ type keysAndTasks interface {
 	tasks.Store
 	KeyStore
 	Bindings
+	tasks.Watched
+	tasks.LiveTexts
 	CreateKey(ctx context.Context, workspace, name string, hash [32]byte, scopes ...tasks.Scope) (tasks.Key, error)
 }
 
@@ -55,7 +57,7 @@ func newAPI(t testing.TB, change func(*Config)) *api {
 // newAPIOn runs a server on the store, with a key of each workspace.
 func newAPIOn(t testing.TB, store keysAndTasks, change func(*Config)) *api {
 	t.Helper()
-	c := Config{Store: store, Keys: store, Bindings: store, Defaults: Defaults{Model: "m-default"}, Logger: slog.New(slog.DiscardHandler)}
+	c := Config{Store: store, Watched: store, Live: store, Keys: store, Bindings: store, Defaults: Defaults{Model: "m-default"}, Logger: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&c)
 	}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -43,39 +42,6 @@ func (s *Server) getTask(c *call) (int, error) {
 		return 0, err
 	}
 	return writeJSON(c.w, http.StatusOK, viewTask(task))
-}
-
-// await reads the task once it is terminal, or when wait is over.
-func (s *Server) await(ctx context.Context, workspace string, id uuid.UUID, wait time.Duration) (tasks.Task, error) {
-	if wait <= 0 {
-		return s.task(ctx, workspace, id)
-	}
-	finished, leave, ok := s.hub.register(id)
-	if !ok {
-		return tasks.Task{}, overloaded("too many requests wait for tasks; ask again without wait, or later", nil)
-	}
-	defer leave()
-	// Only after register: what finishes from here on is told.
-	task, err := s.task(ctx, workspace, id)
-	if err != nil || task.Status.Terminal() {
-		return task, err
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-finished:
-	case <-timer.C:
-	case <-s.hub.draining:
-	case <-ctx.Done(): // nobody reads the answer
-		return task, nil
-	}
-	return s.task(ctx, workspace, id)
-}
-
-func (s *Server) task(ctx context.Context, workspace string, id uuid.UUID) (tasks.Task, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.ReadTimeout)
-	defer cancel()
-	return s.store.Task(ctx, workspace, id)
 }
 
 // getAttempts answers the ledger of a task.

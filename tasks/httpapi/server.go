@@ -4,9 +4,13 @@ import (
 	"context"
 	"net/http"
 	"path"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/fencepost/fencepost/tasks"
 )
@@ -22,6 +26,9 @@ type Server struct {
 	keys      *keyCache
 	batcher   *batcher
 	hub       *hub
+	heartbeat time.Duration      // of streams
+	reading   singleflight.Group // of tasks that have ended
+	reads     chan struct{}      // a slot for each of these reads at once
 	shed      shed
 	quota     *quota
 	rates     *rates
@@ -29,6 +36,7 @@ type Server struct {
 	errors    errorLog
 	handler   http.Handler
 	bytes     atomic.Int64 // of request bodies in hand
+	served    []string     // "METHOD /path" of each route, which is what openapi.json describes
 }
 
 // New makes a Server. It starts nothing.
@@ -40,10 +48,13 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates, reserve: c.Reserve,
 		keys:   newKeyCache(c.Keys, c.Limits, c.Logger),
-		hub:    newHub(c.Store, c.Limits.MaxWaiters, c.Logger),
+		hub:    newHub(c),
 		shed:   shed{backlog: c.Backlog, max: c.Limits.MaxUnfinished, errors: errorLog{log: c.Logger}},
 		rates:  newRates(c.Limits.WorkspaceSubmissionsPerMinute),
 		errors: errorLog{log: c.Logger},
+
+		heartbeat: heartbeat,
+		reads:     make(chan struct{}, maxReads),
 	}
 	workspaces, _ := c.Backlog.(WorkspaceBacklog)
 	s.quota = newQuota(workspaces, c.Limits.WorkspaceMaxUnfinished, c.Logger)
@@ -91,6 +102,7 @@ type call struct {
 // routes are what the API answers. A path that is known with another method is 405, all else 404.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
+	allow := map[string][]string{} // by path
 	for _, route := range []struct {
 		method, path string
 		scope        tasks.Scope // what the key must be good for
@@ -101,8 +113,14 @@ func (s *Server) routes() http.Handler {
 		{"GET", "/v1/tasks", tasks.ScopeRead, s.listTasks},
 		{"GET", "/v1/tasks/{id}", tasks.ScopeRead, s.getTask},
 		{"GET", "/v1/tasks/{id}/attempts", tasks.ScopeRead, s.getAttempts},
+		{"GET", "/v1/tasks/{id}/events", tasks.ScopeRead, s.getEvents},
 		{"POST", "/v1/tasks/{id}/cancel", tasks.ScopeSubmit, s.cancelTask},
 	} {
+		s.served = append(s.served, route.method+" "+route.path)
+		allow[route.path] = append(allow[route.path], route.method)
+		if route.method == http.MethodGet {
+			allow[route.path] = append(allow[route.path], http.MethodHead)
+		}
 		mux.Handle(route.method+" "+route.path, s.route(route.method+" "+route.path, func(c *call) (int, error) {
 			key, err := s.keys.authenticate(c.r.Context(), c.r.Header)
 			if err == nil {
@@ -115,14 +133,14 @@ func (s *Server) routes() http.Handler {
 			return route.handle(c)
 		}))
 	}
-	for p, allow := range map[string]string{
-		"/v1/conversations/{conversation}/messages": "GET, HEAD, POST",
-		"/v1/tasks":               "GET, HEAD",
-		"/v1/tasks/{id}":          "GET, HEAD",
-		"/v1/tasks/{id}/attempts": "GET, HEAD",
-		"/v1/tasks/{id}/cancel":   "POST",
-	} {
-		mux.Handle(p, s.route("other", func(*call) (int, error) { return 0, methodNotAllowed(allow) }))
+	for p, handle := range map[string]func(*call) (int, error){"/openapi.json": getOpenAPI, "/docs": getDocs} {
+		s.served = append(s.served, "GET "+p)
+		allow[p] = []string{http.MethodGet, http.MethodHead}
+		mux.Handle("GET "+p, s.route("GET "+p, handle))
+	}
+	for p, methods := range allow {
+		slices.Sort(methods)
+		mux.Handle(p, s.route("other", func(*call) (int, error) { return 0, methodNotAllowed(strings.Join(methods, ", ")) }))
 	}
 	unknown := s.route("other", func(*call) (int, error) { return 0, noRoute() })
 	mux.Handle("/", unknown)

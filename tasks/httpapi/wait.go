@@ -2,9 +2,7 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,13 +10,8 @@ import (
 	"github.com/fencepost/fencepost/tasks"
 )
 
-const (
-	pollEvery   = 25 * time.Millisecond
-	pollRest    = 2 * time.Millisecond   // between polls that are asked for
-	pollFailing = 250 * time.Millisecond // while the store does not answer
-	pollMax     = 2 * time.Second        // of one query, and of a rest
-	pollChunk   = 1000                   // ids of one query
-)
+// maxReads bounds the reads of tasks that have ended: they end by the thousand, and other requests want connections, too.
+const maxReads = 8
 
 // parseWait reads the parameter wait: a Go duration, or whole seconds. It is cut to limit.
 func parseWait(s string, limit time.Duration) (time.Duration, *problem) {
@@ -36,168 +29,52 @@ func parseWait(s string, limit time.Duration) (time.Duration, *problem) {
 	return min(d, limit), nil
 }
 
-// hub lets any number of requests wait for their tasks on one query for all of them.
-type hub struct {
-	store tasks.Store
-	max   int
-	log   *slog.Logger
-
-	joined   chan struct{} // capacity 1: someone waits again
-	kick     chan struct{} // capacity 1: something may have finished
-	draining chan struct{} // closed by drain: nobody waits any more
-	drain    func()
-
-	mu      sync.Mutex
-	count   int
-	waiters map[uuid.UUID]*waiter
-}
-
-// waiter is shared by all requests that wait for one task.
-type waiter struct {
-	finished chan struct{} // closed by the poll
-	requests int
-}
-
-func newHub(store tasks.Store, limit int, log *slog.Logger) *hub {
-	h := &hub{store: store, max: limit, log: log, joined: make(chan struct{}, 1), kick: make(chan struct{}, 1), draining: make(chan struct{}),
-		waiters: make(map[uuid.UUID]*waiter)}
-	h.drain = sync.OnceFunc(func() { close(h.draining) })
-	return h
-}
-
-// register begins to wait for the task, before its state is read: a task that finishes between the two is not missed.
-// The channel is closed once it has finished. leave must be called. False: too many wait.
-func (h *hub) register(id uuid.UUID) (finished <-chan struct{}, leave func(), ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.count >= h.max {
-		return nil, nil, false
+// await reads the task once it is terminal, or as it stands when wait is over.
+func (s *Server) await(ctx context.Context, workspace string, id uuid.UUID, wait time.Duration) (tasks.Task, error) {
+	if wait <= 0 {
+		return s.task(ctx, workspace, id)
 	}
-	w := h.waiters[id]
-	if w == nil {
-		w = &waiter{finished: make(chan struct{})}
-		h.waiters[id] = w
+	w, p := s.hub.register(workspace, id, false)
+	if p != nil {
+		return tasks.Task{}, p
 	}
-	h.count++
-	w.requests++
-	if h.count == 1 {
-		notify(h.joined)
+	defer w.leave()
+	// Only after register: what finishes from here on is told.
+	task, err := s.task(ctx, workspace, id)
+	if err != nil || task.Status.Terminal() {
+		return task, err
 	}
-	return w.finished, func() { h.leave(id, w) }, true
-}
-
-func (h *hub) leave(id uuid.UUID, w *waiter) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.count--
-	w.requests--
-	// The poll may have taken it out, and a later request may have put in another.
-	if w.requests == 0 && h.waiters[id] == w {
-		delete(h.waiters, id)
-	}
-}
-
-// wake asks for a poll now. It never blocks.
-func (h *hub) wake() { notify(h.kick) }
-
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-func (h *hub) waiting() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.count
-}
-
-func (h *hub) ids() []uuid.UUID {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ids := make([]uuid.UUID, 0, len(h.waiters))
-	for id := range h.waiters {
-		ids = append(ids, id)
-	}
-	return ids
-}
-
-// run polls while anyone waits, until ctx is done.
-func (h *hub) run(ctx context.Context) {
-	var took time.Duration // by the last poll
-	failing := false
-	for {
-		if h.waiting() == 0 {
-			select {
-			case <-h.joined:
-				continue
-			case <-ctx.Done():
-				return
-			}
-		}
-		// Polls that take long are followed by longer rests, also when they are asked for, so that waiting takes a fifth of
-		// one connection at most. What is asked for during the rest is not lost.
-		rest := min(max(pollRest, 4*took), pollMax)
-		every := pollEvery
-		if failing {
-			every = pollFailing
-		}
-		if !sleep(ctx, rest, nil) || !sleep(ctx, every-rest, h.kick) {
-			return
-		}
-		began := time.Now()
-		err := h.poll(ctx)
-		took = time.Since(began)
-		if ctx.Err() != nil {
-			return
-		}
-		if (err != nil) != failing {
-			failing = err != nil
-			if failing {
-				h.log.Warn("waiting for tasks: the store does not answer", "err", err)
-			} else {
-				h.log.Info("waiting for tasks: the store answers again")
-			}
-		}
-	}
-}
-
-// sleep returns after d or when told to wake, and false once ctx is done.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
+	case <-w.news:
+		return s.finished(ctx, workspace, id)
 	case <-timer.C:
-	case <-wake:
-	case <-ctx.Done():
-		return false
+	case <-s.hub.draining:
+	case <-ctx.Done(): // nobody reads the answer
+		return task, nil
 	}
-	return true
+	return s.task(ctx, workspace, id)
 }
 
-func (h *hub) poll(ctx context.Context) error {
-	ids := h.ids()
-	for len(ids) > 0 {
-		n := min(len(ids), pollChunk)
-		ctx, cancel := context.WithTimeout(ctx, pollMax)
-		done, err := h.store.Finished(ctx, ids[:n])
-		cancel()
-		if err != nil {
-			return err
-		}
-		ids = ids[n:]
-		h.mu.Lock()
-		for _, id := range done {
-			if w := h.waiters[id]; w != nil {
-				close(w.finished)
-				delete(h.waiters, id)
-			}
-		}
-		h.mu.Unlock()
+func (s *Server) task(ctx context.Context, workspace string, id uuid.UUID) (tasks.Task, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.ReadTimeout)
+	defer cancel()
+	return s.store.Task(ctx, workspace, id)
+}
+
+// finished reads a task that has ended, once for all who wait for it. The caller has been shown that the task is its
+// workspace's.
+func (s *Server) finished(ctx context.Context, workspace string, id uuid.UUID) (tasks.Task, error) {
+	v, err, _ := s.reading.Do(string(id[:]), func() (any, error) {
+		// Callers share the read, so none of them may cancel it.
+		ctx := context.WithoutCancel(ctx)
+		s.reads <- struct{}{}
+		defer func() { <-s.reads }()
+		return s.task(ctx, workspace, id)
+	})
+	if err != nil {
+		return tasks.Task{}, err
 	}
-	return nil
+	return v.(tasks.Task), nil
 }

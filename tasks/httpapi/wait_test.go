@@ -140,15 +140,15 @@ func TestWaitersAreBounded(t *testing.T) {
 	(<-two).want(t, 200)
 }
 
-// finishes counts the polls and answers as told.
-type finishes struct {
-	tasks.Store
+// polls counts them and answers as told.
+type polls struct {
+	tasks.Watched
 	mu    sync.Mutex
 	sizes []int
 	err   error
 }
 
-func (f *finishes) Finished(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
+func (f *polls) Progress(ctx context.Context, ids []uuid.UUID) ([]tasks.Progress, error) {
 	f.mu.Lock()
 	f.sizes = append(f.sizes, len(ids))
 	err := f.err
@@ -156,60 +156,60 @@ func (f *finishes) Finished(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, 
 	if err != nil {
 		return nil, err
 	}
-	return f.Store.Finished(ctx, ids)
+	return f.Watched.Progress(ctx, ids)
 }
 
 func TestAllWaitOnOnePoll(t *testing.T) {
-	store := &finishes{}
+	watched := &polls{}
 	a := newAPI(t, func(c *Config) {
-		store.Store = c.Store
-		c.Store = store
+		watched.Watched = c.Watched
+		c.Watched = watched
 	})
 	const n = 2500
 	h := a.server.hub
-	var leaves []func()
-	for range n {
-		_, leave, ok := h.register(uuid.Must(uuid.NewV7()))
-		if !ok {
-			t.Fatal("refused")
+	var watchers []*watcher
+	for i := range n {
+		w, p := h.register("w1", uuid.Must(uuid.NewV7()), i%2 == 0)
+		if p != nil {
+			t.Fatal(p)
 		}
-		leaves = append(leaves, leave)
+		watchers = append(watchers, w)
 	}
 	eventually(t, "all were asked for in one poll", func() bool {
-		store.mu.Lock()
-		defer store.mu.Unlock()
-		for i := 0; i+2 < len(store.sizes); i++ {
-			if store.sizes[i] == pollChunk && store.sizes[i+1] == pollChunk && store.sizes[i+2] == n-2*pollChunk {
+		watched.mu.Lock()
+		defer watched.mu.Unlock()
+		for i := 0; i+2 < len(watched.sizes); i++ {
+			if watched.sizes[i] == pollChunk && watched.sizes[i+1] == pollChunk && watched.sizes[i+2] == n-2*pollChunk {
 				return true
 			}
 		}
 		return false
 	})
-	for _, leave := range leaves {
-		leave()
+	for _, w := range watchers {
+		w.leave()
 	}
-	if len(h.ids()) != 0 || h.waiting() != 0 {
-		t.Errorf("%d ids, %d waiting", len(h.ids()), h.waiting())
+	if len(h.ids()) != 0 || h.waiting() != 0 || len(h.counts) != 0 {
+		t.Errorf("%d ids, %d waiting, %d workspaces", len(h.ids()), h.waiting(), len(h.counts))
 	}
 }
 
 func TestWaitOutlivesAStoreThatFails(t *testing.T) {
-	store := &finishes{err: tasks.ErrUnavailable}
+	watched := &polls{err: tasks.ErrUnavailable}
 	a := newAPI(t, func(c *Config) {
-		store.Store = c.Store
-		c.Store = store
+		watched.Watched = c.Watched
+		c.Watched = watched
 	})
 	id := a.send("k1", `{"content":"one"}`)
 	got := a.wait(id, "60s")
 	eventually(t, "a poll has failed", func() bool {
-		store.mu.Lock()
-		defer store.mu.Unlock()
-		return len(store.sizes) > 0
+		watched.mu.Lock()
+		defer watched.mu.Unlock()
+		return len(watched.sizes) > 0
 	})
 	a.finish(id, "x")
-	store.mu.Lock()
-	store.err = nil
-	store.mu.Unlock()
+	watched.mu.Lock()
+	watched.err = nil
+	watched.mu.Unlock()
 	a.server.Wake()
 	if task := (<-got).want(t, 200).object(t); task["status"] != "completed" {
 		t.Errorf("task %v", task)

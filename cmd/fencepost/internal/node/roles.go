@@ -13,7 +13,7 @@ import (
 
 func (n *Node) buildAPI() (err error) {
 	n.api, err = httpapi.New(httpapi.Config{
-		Store: n.store, Keys: n.store, Backlog: n.store, Limits: n.config.Limits, Bindings: n.store, Defaults: n.config.Defaults, Templates: n.config.Templates,
+		Store: n.store, Live: n.store, Keys: n.store, Backlog: n.store, Limits: n.config.Limits, Bindings: n.store, Defaults: n.config.Defaults, Templates: n.config.Templates,
 		Logger: n.config.Logger, Registerer: n.registry,
 		OnSubmitted: func() {
 			if n.dispatcher != nil {
