@@ -8,6 +8,11 @@ alter table task_requests
     add column chat_params   text; -- an object; null where there are none
 alter table replies add column message text;
 
+-- A finished task may be deleted when its key is forgotten; and one that brought a message, when no task that answers the
+-- message anew is left.
+alter table task_requests add column key_expires_at timestamptz; -- null: not noted
+create index reply_tasks_regenerated on reply_tasks (message_id) where kind = 'regenerate';
+
 -- How often a key brought back its task instead of new work.
 alter table submissions add column replays bigint not null default 0;
 
@@ -20,4 +25,5 @@ alter table api_keys
 alter table api_keys drop column scopes, drop column last_used_at;
 alter table submissions drop column replays;
 alter table replies drop column message;
-alter table task_requests drop column chat_messages, drop column chat_params;
+alter table task_requests drop column chat_messages, drop column chat_params, drop column key_expires_at;
+drop index reply_tasks_regenerated;

@@ -185,6 +185,7 @@ create table reply_tasks (
 ) with (fillfactor=45, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=1);
 CREATE INDEX reply_tasks_by_conversation ON public.reply_tasks USING btree (workspace, conversation, id);
 CREATE INDEX reply_tasks_by_workspace ON public.reply_tasks USING btree (workspace, id);
+CREATE INDEX reply_tasks_regenerated ON public.reply_tasks USING btree (message_id) WHERE (kind = 'regenerate'::text);
 CREATE INDEX reply_tasks_unfinished ON public.reply_tasks USING btree (id) WHERE (finished_at IS NULL);
 CREATE INDEX reply_tasks_unfinished_of ON public.reply_tasks USING btree (workspace) WHERE (finished_at IS NULL);
 
@@ -215,5 +216,6 @@ create table task_requests (
     prompt_template_version text not null default ''::text,
     chat_messages text,
     chat_params text,
+    key_expires_at timestamp with time zone,
     constraint task_requests_pkey PRIMARY KEY (task_id)
 );

@@ -57,6 +57,7 @@ type row struct {
 	ledger     []*attempt // by version
 	recovered  time.Time  // when it was last handed off again
 	reserve    *int64     // nil: it has no part in a budget
+	keyExpires time.Time  // when the key that made it is forgotten
 	day        day        // whose budget it was taken from
 }
 

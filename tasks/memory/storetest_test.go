@@ -73,7 +73,11 @@ func newHarness(t *testing.T) storetest.Harness {
 			owned, _ := s.Own(p, nil, 1<<40)
 			return owned.Epoch
 		},
-		Kept:    s.Kept,
+		Kept: s.Kept,
+		Replays: func(item tasks.Submission) (n int64) {
+			s.locked(func(time.Time) { n = s.keys[key{item.Workspace, item.Operation, item.Key}].replays })
+			return n
+		},
 		Runs:    600,
 		LoseAck: func() { lose.Store(true) },
 		Handoffs: func() []tasks.Handoff {

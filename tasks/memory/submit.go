@@ -62,7 +62,7 @@ func (s *Store) submit(item tasks.Submission, now time.Time) tasks.Submitted {
 		m = s.say(in, item.MessageID, item.Request.Content, now)
 	}
 	r := &row{
-		reserve: reserved, day: day,
+		reserve: reserved, day: day, keyExpires: now.Add(item.Retention),
 		Task: tasks.Task{
 			ID: item.TaskID, Workspace: item.Workspace, Conversation: item.Conversation, MessageID: item.MessageID,
 			Kind: item.Kind, Regenerates: item.Regenerates, Status: tasks.StatusQueued,

@@ -65,16 +65,25 @@ func (s *Store) Budgets(ctx context.Context) ([]tasks.Budgeted, error) {
 }
 
 const (
-	sweepDaysSQL = `
-delete from budget_days where (workspace, day) in (
+	oldDays = `
     select workspace, day from budget_days
     where day < ((statement_timestamp() - $1::bigint * interval '1 microsecond') at time zone 'utc')::date
-    order by workspace, day limit $2 for update skip locked)`
-	sweepChangesSQL = `
-delete from budget_changes where ctid = any(array(
+    order by workspace, day limit $2`
+	oldChanges = `
     select ctid from budget_changes
     where day < ((statement_timestamp() - $1::bigint * interval '1 microsecond') at time zone 'utc')::date
-    order by day limit $2 for update skip locked))`
+    order by day limit $2`
+)
+
+const (
+	sweepDaysSQL = `
+delete from budget_days where (workspace, day) in (` + oldDays + ` for update skip locked)`
+	countDaysSQL = `
+select count(*) from (` + oldDays + `) x`
+	sweepChangesSQL = `
+delete from budget_changes where ctid = any(array(` + oldChanges + ` for update skip locked))`
+	countChangesSQL = `
+select count(*) from (` + oldChanges + `) x`
 )
 
 // SweepBudgets deletes up to limit accounts of days, and as many changes of them, that ended longer ago than olderThan,

@@ -42,7 +42,7 @@ var explained = map[string]string{
 	"bindSQL":             `'{w1,w2}', '{message,message}', '{"key 5","key new"}', '{"\\x00","\\x01"}', ARRAY[i(-1), i(-2)], '{1000000,1000000}'`,
 	"storeSQL": `ARRAY[i(-1), i(-2)], '{w1,w2}', '{c,c}', ARRAY[i(-1), i(-2)], '{reply,reply}', '{null,null}', '{text,text}', '{m,m}', '{s,s}',
 		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}', '{"",v}',
-		'{null,7}', '{null,2026-11-30}', '{null,"[]"}', '{null,"{}"}'`,
+		'{null,7}', '{null,2026-11-30}', '{null,"[]"}', '{null,"{}"}', '{1000000,1000000}'`,
 	"messagesSQL":         `ARRAY[i(5), i(6)], ARRAY[w(5), w(6)], '{c5,c6}'`,
 	"boundSQL":            `'{w5,w6,w2}', '{message,message,message}', '{"key 5","key 6","key new"}', '{"\\x00","\\x01","\\x00"}', ARRAY[i(-1), i(-2), i(-3)]`,
 	"bindingSQL":          `'w5', 'message', 'key 5'`,
@@ -95,6 +95,14 @@ var explained = map[string]string{
 	"unknownUsageSQL":     usageExample + `, 100`,
 	"noTimeoutSQL":        ``,
 	"sweepChangesSQL":     `864000000000, 100`,
+	"sweepKeysSQL":        `1000`,
+	"countKeysSQL":        `1000`,
+	"countLiveSQL":        `3600000000, 1000`,
+	"countDaysSQL":        `864000000000, 100`,
+	"countChangesSQL":     `864000000000, 100`,
+	"lockTasksSQL":        `'00000000-0000-0000-0000-000000000000', 500, 1000000`,
+	"countTasksSQL":       `i(500000), 500, 1000000`,
+	"deleteTasksSQL":      `(select array_agg(i(n * 600)) from generate_series(1, 500) n)`,
 	"originalSQL":         `w(500000), i(500000)`,
 	"progressSQL":         `(select array_agg(i(n * 300)) from generate_series(1, 1000) n)`,
 }
@@ -129,11 +137,12 @@ var fill = []string{
 	from (select n, case when n > $1 - 1000 then 'queued' when n > $1 - 2000 then 'running' else 'completed' end as s from generate_series(1, $1::bigint) n) x`,
 	`insert into messages (id, workspace, conversation, content, created_at)
 	select i(n), w(n), 'c' || n % 50000, 'hello', now() from generate_series(1, $1::bigint) n`,
-	`insert into task_requests select i(n), 'model', '', '', '', '', null, null, '{}', '' from generate_series(1, $1::bigint) n`,
+	`insert into task_requests (task_id, model, system, prompt_template, document_id, document_version, metadata, trace_parent, key_expires_at)
+	select i(n), 'model', '', '', '', '', '{}', '', now() from generate_series(1, $1::bigint) n`,
 	`insert into replies select i(n), i(n), i(n), 'hello', 'model', 'stop', 1, now() from generate_series(1, $1::bigint - 2000) n`,
 	`insert into attempts (task_id, assignment_version, attempt, worker, provider, model, started_at)
 	select i(n), 1, 1, 'worker', 'sim', 'model', now() from generate_series(1, $1::bigint - 1000) n`,
-	`insert into submissions select w(n), 'message', 'key ' || n, '\x00', i(n), now(), now() + '1d' from generate_series(1, $1::bigint) n`,
+	`insert into submissions select w(n), 'message', 'key ' || n, '\x00', i(n), now(), now() + case when n > $1::bigint * 4 / 5 then '-1h'::interval else '1d' end from generate_series(1, $1::bigint) n`,
 	`insert into handoffs (shard, task_id, workspace, conversation, trace_parent, accepted_at, created_at)
 	select n % 16, i(n), w(n), 'c' || n % 50000, '', now(), now() from generate_series(1, $1::bigint / 4) n`,
 	`insert into partition_positions select 'g' || n / 100, i(1), n % 100, 't', 1, 'worker', '{[0,5)}', now() from generate_series(1, $1::bigint / 10) n`,

@@ -69,17 +69,29 @@ func (k *kit) exec(conn *pgx.Conn, sql string, args ...any) {
 func (k *kit) harness() storetest.Harness {
 	return storetest.Harness{
 		Store: k.store, Outbox: k.outbox(), Live: k.store, Budgets: k.store, Advance: k.advance, Hold: k.hold, LoseAck: k.proxy.loseAck, Handoffs: k.handoffs, Delayed: k.delayed,
-		Own: k.own, Kept: k.kept,
+		Own: k.own, Kept: k.kept, Replays: k.replays,
 	}
 }
 
 func (k *kit) advance(d time.Duration) {
 	k.Helper()
 	k.exec(k.admin, `update reply_tasks set accepted_at = accepted_at - $1::interval, available_at = available_at - $1::interval,
-		deadline = deadline - $1::interval, lease_until = lease_until - $1::interval`, d)
+		deadline = deadline - $1::interval, finished_at = finished_at - $1::interval, lease_until = lease_until - $1::interval`, d)
 	k.exec(k.admin, `update submissions set created_at = created_at - $1::interval, expires_at = expires_at - $1::interval`, d)
+	k.exec(k.admin, `update task_requests set key_expires_at = key_expires_at - $1::interval`, d)
+	k.exec(k.admin, `update api_keys set last_used_at = last_used_at - $1::interval`, d)
 	k.exec(k.admin, `update delayed_handoffs set due_at = due_at - $1::interval`, d)
 	k.exec(k.admin, `update attempts set started_at = started_at - $1::interval, ended_at = ended_at - $1::interval`, d)
+}
+
+func (k *kit) replays(s tasks.Submission) (n int64) {
+	k.Helper()
+	err := k.admin.QueryRow(context.Background(), `select replays from submissions where workspace = $1 and operation = $2 and key = $3`,
+		s.Workspace, s.Operation, s.Key).Scan(&n)
+	if err != nil {
+		k.Fatal(err)
+	}
+	return n
 }
 
 func (k *kit) hold(task uuid.UUID) func(time.Duration) {

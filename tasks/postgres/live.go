@@ -142,17 +142,25 @@ func (s *Store) Live(ctx context.Context, cursors []tasks.LiveCursor) ([]tasks.L
 	return out, nil
 }
 
-const sweepLiveSQL = `
-with doomed as materialized (
+const oldLive = `
     select l.task_id, l.assignment_version, l.first_index from live_texts l
     where l.created_at < statement_timestamp() - $1::bigint * interval '1 microsecond'
-    order by l.created_at limit $2 for update skip locked
+        and (select t.status = 'running' and t.assignment_version = l.assignment_version
+            from reply_tasks t where t.id = l.task_id) is not true
+    order by l.created_at limit $2`
+
+const (
+	countLiveSQL = `
+select count(*) from (` + oldLive + `) x`
+	sweepLiveSQL = `
+with doomed as materialized (` + oldLive + ` for update of l skip locked
 )
 delete from live_texts l using doomed d
 where l.task_id = d.task_id and l.assignment_version = d.assignment_version and l.first_index = d.first_index`
+)
 
-// SweepLiveTexts deletes up to limit pieces that are older, the oldest first, and returns how many: what a worker has
-// left that died, or that published once more after the task's end.
+// SweepLiveTexts deletes up to limit pieces that are older and not of a running attempt, the oldest first, and returns
+// how many: what a worker has left that died, or that published once more after the task's end.
 func (s *Store) SweepLiveTexts(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, sweepLiveSQL, olderThan.Microseconds(), limit)
 	if err != nil {

@@ -65,6 +65,7 @@ func submitArgs(items []tasks.Submission, part []int, budgets *reservation) []an
 			}
 			return optional(s.Request.Chat.Params)
 		}),
+		column(items, part, func(s *item) int64 { return s.Retention.Microseconds() }),
 	}
 }
 

@@ -97,20 +97,22 @@ with input as materialized (
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::text[], $6::uuid[], $7::text[], $8::text[],
             $9::text[], $10::text[], $11::text[], $12::text[], $13::float8[], $14::integer[], $15::integer[], $16::integer[],
             $17::bigint[], $18::text[], $19::text[], $20::text[], $21::smallint[], $22::text[],
-            $23::bigint[], $24::date[], $25::text[], $26::text[])
+            $23::bigint[], $24::date[], $25::text[], $26::text[], $27::bigint[])
         with ordinality as i (task_id, workspace, conversation, message_id, kind, regenerates, content, model, system,
             prompt_template, document_id, document_version, temperature, max_output_tokens, max_attempts, max_interruptions,
             deadline_after, on_ambiguous, metadata, trace_parent, shard, prompt_template_version,
-            reserved_picousd, reserved_on, chat_messages, chat_params, n)
+            reserved_picousd, reserved_on, chat_messages, chat_params, retention, n)
 ), said as (
     insert into messages (id, workspace, conversation, content, created_at)
     select i.message_id, i.workspace, i.conversation, i.content, statement_timestamp()
     from input i where i.kind = 'reply' order by i.n
 ), asked as (
     insert into task_requests (task_id, model, system, prompt_template, document_id, document_version, temperature,
-        max_output_tokens, metadata, trace_parent, prompt_template_version, chat_messages, chat_params)
+        max_output_tokens, metadata, trace_parent, prompt_template_version, chat_messages, chat_params,
+        key_expires_at)
     select i.task_id, i.model, i.system, i.prompt_template, i.document_id, i.document_version, i.temperature,
-        i.max_output_tokens, i.metadata::jsonb, i.trace_parent, i.prompt_template_version, i.chat_messages, i.chat_params
+        i.max_output_tokens, i.metadata::jsonb, i.trace_parent, i.prompt_template_version, i.chat_messages, i.chat_params,
+        statement_timestamp() + i.retention * interval '1 microsecond'
     from input i
 ), handed as (
     insert into handoffs (shard, task_id, workspace, conversation, trace_parent, accepted_at, created_at)
@@ -125,10 +127,13 @@ select i.task_id, i.workspace, i.conversation, i.message_id, i.kind, i.regenerat
 from input i
 returning id, accepted_at, deadline`
 
+// What is found stays until the transaction has ended: a sweep deletes no message that somebody holds.
 const messagesSQL = `
-select count(*)
-from unnest($1::uuid[], $2::text[], $3::text[]) as i (message_id, workspace, conversation)
-join messages m on m.id = i.message_id and m.workspace = i.workspace and m.conversation = i.conversation`
+select count(*) from (
+    select from unnest($1::uuid[], $2::text[], $3::text[]) as i (message_id, workspace, conversation)
+    join messages m on m.id = i.message_id and m.workspace = i.workspace and m.conversation = i.conversation
+    order by m.id for key share of m
+) x`
 
 var errNoMessage = errors.New("no such message in the conversation")
 

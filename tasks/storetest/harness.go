@@ -23,9 +23,9 @@ type Harness struct {
 	// instants back, rather than sleep, so that the suite's leases can be long and never run out on a slow machine:
 	//
 	//	update reply_tasks set accepted_at = accepted_at - $1::interval, available_at = available_at - $1::interval,
-	//	    deadline = deadline - $1::interval, lease_until = lease_until - $1::interval
+	//	    deadline = deadline - $1::interval, finished_at = finished_at - $1::interval, lease_until = lease_until - $1::interval
 	//
-	// and likewise submissions (created_at, expires_at), delayed_handoffs (due_at) and attempts (started_at, ended_at). Waiting on a lock, where real time has
+	// and likewise submissions (created_at, expires_at), task_requests (key_expires_at), api_keys (last_used_at), delayed_handoffs (due_at) and attempts (started_at, ended_at). Waiting on a lock, where real time has
 	// to pass, is Hold's.
 	Advance func(d time.Duration)
 
@@ -48,6 +48,9 @@ type Harness struct {
 	Own  func(tasks.Place) (epoch int64)
 	Kept func(tasks.Place) [][2]int64
 
+	// Replays is how often the key of the submission has brought back its task.
+	Replays func(tasks.Submission) int64
+
 	// Runs is how many runs of random steps the state machine makes, unless -rapid.checks says. When 0, it makes 20 on one
 	// harness; else harnesses are taken to be cheap, and each run has its own.
 	Runs int
@@ -66,6 +69,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		submitTests, poisonTests, textTests, claimTests, holdTests, lostTests, noteTests, historyTests, budgetTests,
 		renewTests, settleTests, fenceTests, raceTests, cancelTests, ledgerTests, regainTests, outboxTests,
 		recoverTests, readTests, bindingTests, backlogTests, ackTests, workspaceTests, placeTests, liveTests, moneyTests,
+		chatTests, originalTests, progressTests, replayTests, keyTests, sweepTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
