@@ -108,28 +108,35 @@ func checkMediaType(h http.Header) *problem {
 	return nil
 }
 
-// parseMessage reads exactly one JSON object without unknown fields.
 func parseMessage(body []byte) (*message, *problem) {
+	m := new(message)
+	if p := parseObject(body, m); p != nil {
+		return nil, p
+	}
+	return m, nil
+}
+
+// parseObject reads exactly one JSON object without unknown fields.
+func parseObject(body []byte, into any) *problem {
 	if !utf8.Valid(body) {
-		return nil, invalidField("body", "is not valid UTF-8")
+		return invalidField("body", "is not valid UTF-8")
 	}
 	// encoding/json would put U+FFFD in its place.
 	if loneSurrogate(body) {
-		return nil, invalidField("body", `has half a surrogate pair (\ud800 to \udfff)`)
+		return invalidField("body", `has half a surrogate pair (\ud800 to \udfff)`)
 	}
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
-		return nil, invalidField("body", "is not a JSON object")
+		return invalidField("body", "is not a JSON object")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	m := new(message)
-	if err := d.Decode(m); err != nil {
-		return nil, decodeProblem(err)
+	if err := d.Decode(into); err != nil {
+		return decodeProblem(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, invalidField("body", "has something after the JSON object")
+		return invalidField("body", "has something after the JSON object")
 	}
-	return m, nil
+	return nil
 }
 
 func decodeProblem(err error) *problem {
@@ -141,9 +148,9 @@ func decodeProblem(err error) *problem {
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		name, err := strconv.Unquote(quoted)
 		if name = tasks.Cut(name, 64); err != nil || name == "" {
-			return invalidField("body", "has a field that is not one of a message")
+			return invalidField("body", "has a field that this route does not know")
 		}
-		return invalidField(name, "is not a field of a message")
+		return invalidField(name, "is not a field of this route's body")
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return invalidField("body", "ends in the middle of the JSON object")

@@ -189,24 +189,41 @@ func (a *api) send(key, body string) uuid.UUID {
 	return id
 }
 
-// finish completes a task as a worker would.
-func (a *api) finish(id uuid.UUID, text string) {
+// claim takes the assignment of a task, as a worker would.
+func (a *api) claim(id uuid.UUID) tasks.Assignment {
 	a.t.Helper()
-	ctx := a.t.Context()
-	claimed, err := a.store.Claim(ctx, tasks.Claimer{Worker: "worker-1", Lease: time.Minute, ParkMax: time.Minute, Provider: "sim"},
+	claimed, err := a.store.Claim(a.t.Context(), tasks.Claimer{Worker: "worker-1", Lease: time.Minute, ParkMax: time.Minute, Provider: "sim"},
 		[]tasks.Ref{{TaskID: id, Workspace: "w1"}})
 	if err != nil || claimed[0].Decision != tasks.DecisionClaimed {
 		a.t.Fatalf("claim: %+v, %v", claimed, err)
 	}
-	in, out, cost := int64(12), int64(34), int64(123_000_000)
-	settled, err := a.store.Settle(ctx, []tasks.Settlement{{
-		Assignment: claimed[0].Work.Assignment, Outcome: tasks.OutcomeComplete,
-		Candidate: tasks.Candidate{ReplyID: uuid.Must(uuid.NewV7()), Text: text, Model: "m-1", FinishReason: "stop"},
-		Call:      tasks.Call{WireRequests: 1, ProviderRequestID: "req-1", Model: "m-1", InputTokens: &in, OutputTokens: &out, PicoUSD: &cost},
-	}})
+	return claimed[0].Work.Assignment
+}
+
+// settle ends an assignment.
+func (a *api) settle(by tasks.Assignment, s tasks.Settlement) {
+	a.t.Helper()
+	s.Assignment = by
+	settled, err := a.store.Settle(a.t.Context(), []tasks.Settlement{s})
 	if err != nil || settled[0].Verdict != tasks.VerdictAccepted {
 		a.t.Fatalf("settle: %+v, %v", settled, err)
 	}
+}
+
+// finish completes a task as a worker would.
+func (a *api) finish(id uuid.UUID, text string) {
+	a.t.Helper()
+	a.complete(a.claim(id), text)
+}
+
+func (a *api) complete(by tasks.Assignment, text string) {
+	a.t.Helper()
+	in, out, cost := int64(12), int64(34), int64(123_000_000)
+	a.settle(by, tasks.Settlement{
+		Outcome:   tasks.OutcomeComplete,
+		Candidate: tasks.Candidate{ReplyID: uuid.Must(uuid.NewV7()), Text: text, Model: "m-1", FinishReason: "stop"},
+		Call:      tasks.Call{WireRequests: 1, ProviderRequestID: "req-1", Model: "m-1", InputTokens: &in, OutputTokens: &out, PicoUSD: &cost},
+	})
 }
 
 // eventually polls for what another goroutine is about to do.

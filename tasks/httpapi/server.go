@@ -115,6 +115,7 @@ func (s *Server) routes() http.Handler {
 		{"GET", "/v1/tasks/{id}/attempts", tasks.ScopeRead, s.getAttempts},
 		{"GET", "/v1/tasks/{id}/events", tasks.ScopeRead, s.getEvents},
 		{"POST", "/v1/tasks/{id}/cancel", tasks.ScopeSubmit, s.cancelTask},
+		{"POST", "/v1/tasks/{id}/regenerate", tasks.ScopeSubmit, s.regenerateTask},
 	} {
 		s.served = append(s.served, route.method+" "+route.path)
 		allow[route.path] = append(allow[route.path], route.method)

@@ -112,7 +112,8 @@ func (s *Server) submission(asked tasks.Submission) (tasks.Submission, *problem)
 	submission := asked
 	r := &submission.Request
 	var template parsedTemplate
-	if s.templates != nil && r.PromptTemplate != "" {
+	// What is regenerated has its template's text in System, as it was then.
+	if s.templates != nil && r.PromptTemplate != "" && asked.Kind != tasks.KindRegenerate {
 		var p *problem
 		if template, p = s.templates.find(r.PromptTemplate); p != nil {
 			return submission, p
@@ -190,7 +191,7 @@ func (s *Server) answer(c *call, submission tasks.Submission, result tasks.Submi
 func freshTask(s tasks.Submission, result tasks.Submitted) tasks.Task {
 	return tasks.Task{
 		ID: s.TaskID, Workspace: s.Workspace, Conversation: s.Conversation, MessageID: s.MessageID,
-		Kind: s.Kind, Status: tasks.StatusQueued,
+		Kind: s.Kind, Regenerates: s.Regenerates, Status: tasks.StatusQueued,
 		AcceptedAt: result.AcceptedAt, AvailableAt: result.AcceptedAt, Deadline: result.Deadline,
 		Budget: tasks.Budget{MaxAttempts: s.MaxAttempts, MaxInterruptions: s.MaxInterruptions},
 		Model:  s.Request.Model, Document: s.Request.Document, OnAmbiguous: s.OnAmbiguous, Metadata: s.Metadata,
