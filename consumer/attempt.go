@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -9,6 +10,8 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,6 +56,10 @@ func (c *Consumer) attempt(ctx context.Context, j *job) (out outcome) {
 		if found, ok := c.recover(ctx, j, req, lost, hash); ok {
 			return found
 		}
+		// From here on this attempt's own call is what may be lost.
+		if err := req.Noted(ctx, req.Op); err != nil {
+			return outcome{err: llm.NotNoted(err)}
+		}
 	}
 	out.answer, out.err = c.provider.Call(ctx, req)
 	if out.err != nil && j.work.AttemptsSpent() && c.recoverer.Asks() {
@@ -93,10 +100,19 @@ func (c *Consumer) recover(ctx context.Context, j *job, req llm.Request, lost *t
 		out.final = stop
 		return out, stop
 	}
-	out.answer, out.err = c.recoverer.Recover(ctx, req, llm.Lost{
+	was := llm.Lost{
 		Op: op(j.work.TaskID, lost.Version), Ref: lost.Ref, Same: bytes.Equal(lost.Request, hash),
 		Age: lost.Age + time.Duration(c.now()-j.claimedAt),
-	})
+	}
+	if strings.HasPrefix(lost.Ref, opsOf(j.work.TaskID)) {
+		was.Op = lost.Ref // it was itself looking for that one
+	}
+	// Whoever comes after an attempt that dies while it looks, or whose look-up was a request that is lost in its turn, has to
+	// look for the same call.
+	if err := c.note(ctx, tasks.Note{Assignment: j.work.Assignment, Ref: cmp.Or(lost.Ref, was.Op), Request: lost.Request}); err != nil {
+		return outcome{err: llm.NotNoted(err)}, true
+	}
+	out.answer, out.err = c.recoverer.Recover(ctx, req, was)
 	class := llm.Class("")
 	if out.err != nil {
 		class = failure(out.err).Class
@@ -122,7 +138,10 @@ func (c *Consumer) recover(ctx context.Context, j *job, req llm.Request, lost *t
 }
 
 // op names an attempt at the provider.
-func op(task uuid.UUID, version int64) string { return fmt.Sprintf("fp-%s-%d", task, version) }
+func op(task uuid.UUID, version int64) string { return opsOf(task) + strconv.FormatInt(version, 10) }
+
+// opsOf is what the names of a task's attempts begin with.
+func opsOf(task uuid.UUID) string { return "fp-" + task.String() + "-" }
 
 // requestHash digests what a request asks, so that it is known later whether another one asks the same.
 func requestHash(r *llm.Request) []byte {

@@ -3,6 +3,7 @@ package consumer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -17,10 +18,11 @@ import (
 // archive is a model that remembers answers, so that lost ones can be looked up.
 type archive struct {
 	*model
-	sends bool // its look-ups are requests of their own
-	mu    sync.Mutex
-	asked []llm.Lost
-	says  func(lost llm.Lost) (llm.Answer, error)
+	sends  bool // its look-ups are requests of their own
+	silent bool // calls are found by their names alone, and nothing is noted
+	mu     sync.Mutex
+	asked  []llm.Lost
+	says   func(lost llm.Lost) (llm.Answer, error)
 }
 
 func (a *archive) Recovers() bool { return true }
@@ -42,6 +44,9 @@ func (a *archive) looked() []llm.Lost {
 
 // Call notes the attempt's name before it does anything, as an adapter with a key does.
 func (a *archive) Call(ctx context.Context, req llm.Request) (llm.Answer, error) {
+	if a.silent {
+		return a.model.Call(ctx, req)
+	}
 	if err := req.Noted(ctx, "ref of "+req.Op); err != nil {
 		return llm.Answer{}, &llm.Failure{Class: llm.NotSent, Message: "could not be noted", Err: err}
 	}
@@ -214,6 +219,39 @@ func TestI5_ALostCallThatFailedIsResolved(t *testing.T) {
 	w.finished(id, tasks.StatusCompleted)
 	if len(a.looked()) != 1 || w.model.called("hello") != 2 {
 		t.Errorf("%d look-ups, %d calls", len(a.looked()), w.model.called("hello"))
+	}
+}
+
+// I5: an attempt that dies while it looks, or whose look-up is lost in its turn, leaves the same call to look for.
+func TestI5_TheSameCallIsLookedForAgain(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		t.Run(fmt.Sprintf("found by name %v", silent), func(t *testing.T) { theSameCallIsLookedForAgain(t, silent) })
+	}
+}
+
+func theSameCallIsLookedForAgain(t *testing.T, silent bool) {
+	w := newWorld(t, 1)
+	tries := 0
+	a := w.archive(nil)
+	a.silent = silent
+	a.says = func(lost llm.Lost) (llm.Answer, error) {
+		if tries++; tries < 3 { // as a request under the key that is cut off
+			return llm.Answer{}, &llm.Failure{Class: llm.Ambiguous, Message: "cut off", Report: llm.Report{WireRequests: 1}}
+		}
+		return found("at last")(lost)
+	}
+	w.model.on("hello", func(context.Context, int) (llm.Answer, error) { return fails(llm.Ambiguous, 0) })
+	id := w.send(0, "a", "hello", func(s *tasks.Submission) { s.MaxAttempts = 6 })
+	w.startWith(a, "one")
+	w.finished(id, tasks.StatusCompleted)
+	looked := a.looked()
+	if len(looked) != 3 || w.model.called("hello") != 1 {
+		t.Fatalf("%d look-ups, %d calls", len(looked), w.model.called("hello"))
+	}
+	for _, lost := range looked[1:] {
+		if silent && lost.Op != looked[0].Op || !silent && (lost.Ref != looked[0].Ref || !lost.Same) {
+			t.Errorf("looked for %+v after %+v", lost, looked[0])
+		}
 	}
 }
 
