@@ -28,6 +28,9 @@ type Config struct {
 	Defaults Defaults
 	Limits   Limits
 
+	// KeyOptional lets a chat completion come without an Idempotency-Key: one is made for it, and returned.
+	KeyOptional bool
+
 	// Templates are what prompt_template may name. When nil, any name is taken and is nothing but a word in the fingerprint.
 	Templates *Templates
 	// Bindings knows a repeat across a change of the templates; without it, such a repeat is answered as a new request.
@@ -69,6 +72,7 @@ type Limits struct {
 	MaxAttempts int           // the most a request may ask for; 20 when 0
 	MaxDeadline time.Duration // 24 h when 0
 	MaxWait     time.Duration // a longer ?wait is cut to this; 60 s when 0
+	MaxChatWait time.Duration // how long a chat completion waits for its task; 10 min when 0
 	MaxPage     int           // a larger ?limit is cut to this; 200 when 0, at most 999
 
 	MaxUnfinished int // tasks that are not finished, of all workspaces, beyond which new ones are refused; 1,000,000 when 0
@@ -109,6 +113,7 @@ func (c Config) withDefaults() (Config, error) {
 	or(&c.Limits.MaxAttempts, 20)
 	or(&c.Limits.MaxDeadline, 24*time.Hour)
 	or(&c.Limits.MaxWait, time.Minute)
+	or(&c.Limits.MaxChatWait, 10*time.Minute)
 	or(&c.Limits.MaxPage, 200)
 	or(&c.Limits.MaxUnfinished, 1_000_000)
 	or(&c.Limits.MaxWaiters, 25_000)

@@ -25,6 +25,7 @@ type problem struct {
 	retryAfter int    // seconds; 0 for none
 	challenge  string // WWW-Authenticate
 	allow      string // Allow, of a 405
+	final      bool   // a repeat comes to the same each time
 	cause      error  // for the log, never for the caller
 }
 
@@ -61,7 +62,7 @@ func unsupportedMediaType(detail string) *problem {
 }
 
 func keyMissing() *problem {
-	return newProblem(http.StatusBadRequest, "idempotency_key_missing", "Idempotency-Key is missing",
+	return newProblem(http.StatusBadRequest, codeKeyMissing, "Idempotency-Key is missing",
 		"send a header Idempotency-Key with a value of your own that is the same on every repeat of this message")
 }
 
@@ -147,6 +148,11 @@ func asProblem(err error) *problem {
 func (p *problem) write(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
+	p.writeHeaders(h)
+	writeBody(w, p.Status, p)
+}
+
+func (p *problem) writeHeaders(h http.Header) {
 	if p.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(p.retryAfter))
 	}
@@ -156,5 +162,4 @@ func (p *problem) write(w http.ResponseWriter) {
 	if p.allow != "" {
 		h.Set("Allow", p.allow)
 	}
-	writeBody(w, p.Status, p)
 }

@@ -35,6 +35,7 @@ type Server struct {
 	metrics   *metrics
 	errors    errorLog
 	handler   http.Handler
+	keyless   bool         // of chat completions
 	bytes     atomic.Int64 // of request bodies in hand
 	served    []string     // "METHOD /path" of each route, which is what openapi.json describes
 }
@@ -46,7 +47,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates, reserve: c.Reserve,
+		store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates, reserve: c.Reserve, keyless: c.KeyOptional,
 		keys:   newKeyCache(c.Keys, c.Limits, c.Logger),
 		hub:    newHub(c),
 		shed:   shed{backlog: c.Backlog, max: c.Limits.MaxUnfinished, errors: errorLog{log: c.Logger}},
@@ -116,6 +117,8 @@ func (s *Server) routes() http.Handler {
 		{"GET", "/v1/tasks/{id}/events", tasks.ScopeRead, s.getEvents},
 		{"POST", "/v1/tasks/{id}/cancel", tasks.ScopeSubmit, s.cancelTask},
 		{"POST", "/v1/tasks/{id}/regenerate", tasks.ScopeSubmit, s.regenerateTask},
+		{"POST", "/v1/chat/completions", tasks.ScopeSubmit, s.postChat},
+		{"GET", "/v1/models", tasks.ScopeRead, s.getModels},
 	} {
 		s.served = append(s.served, route.method+" "+route.path)
 		allow[route.path] = append(allow[route.path], route.method)
@@ -168,7 +171,11 @@ func (s *Server) route(name string, handle func(*call) (int, error)) http.Handle
 			status = p.Status
 			s.metrics.problem(p.Code)
 			s.errors.note(r.Context(), p, name, id)
-			p.write(w)
+			if doorPath(r.URL.Path) {
+				p.writeChat(w)
+			} else {
+				p.write(w)
+			}
 		}
 		s.metrics.request(name, status, time.Since(began))
 	})

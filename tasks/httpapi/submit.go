@@ -122,7 +122,10 @@ func (s *Server) submission(asked tasks.Submission) (tasks.Submission, *problem)
 	}
 	// Of the caller's system text and the template's version, not of the text that they make; and before the default model
 	// is filled in: a server with another default must still know the repeat.
-	submission.Fingerprint = submission.ComputeFingerprint()
+	// That of a chat completion is taken of its canonical form, by the door, which sends on what came.
+	if r.Chat == nil || asked.Kind != tasks.KindReply {
+		submission.Fingerprint = submission.ComputeFingerprint()
+	}
 	if template.name != "" {
 		if p := template.apply(r); p != nil {
 			return submission, p
