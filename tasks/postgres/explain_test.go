@@ -95,16 +95,16 @@ var explained = map[string]string{
 	"unknownUsageSQL":     usageExample + `, 100`,
 	"noTimeoutSQL":        ``,
 	"sweepChangesSQL":     `864000000000, 100`,
-	"sweepKeysSQL":        `1000`,
-	"countKeysSQL":        `1000`,
+	"sweepKeysSQL":        `500`,
+	"countKeysSQL":        `500`,
 	"countLiveSQL":        `3600000000, 1000`,
 	"countDaysSQL":        `864000000000, 100`,
 	"countChangesSQL":     `864000000000, 100`,
-	"lockTasksSQL":        `'00000000-0000-0000-0000-000000000000', 500, 1000000`,
-	"countTasksSQL":       `i(500000), 500, 1000000`,
-	"deleteTasksSQL":      `(select array_agg(i(n * 600)) from generate_series(1, 500) n)`,
+	"lockTasksSQL":        `i(500000), 250, 1000000`,
+	"countTasksSQL":       `i(500000), 250, 1000000`,
+	"deleteTasksSQL":      `every(4000, 250)`,
 	"originalSQL":         `w(500000), i(500000)`,
-	"progressSQL":         `(select array_agg(i(n * 300)) from generate_series(1, 1000) n)`,
+	"progressSQL":         `every(1000, 1000)`,
 }
 
 const settleExample = `ARRAY[i(998990), i(998991), i(998992), i(998993), i(5)], ARRAY[w(998990), w(998991), w(998992), w(998993), w(5)], '{1,1,1,1,1}',
@@ -130,6 +130,8 @@ const (
 var fill = []string{
 	`create function i(n bigint) returns uuid immutable language sql as $$ select lpad(to_hex(n + 4294967296), 32, '0')::uuid $$`,
 	`create function w(n bigint) returns text immutable language sql as $$ select 'w' || n % 50 $$`,
+	`create function every(step bigint, times bigint) returns uuid[] immutable language sql as $$
+		select array_agg(i(n * step)) from generate_series(1, times) n $$`,
 	`insert into reply_tasks (id, workspace, conversation, message_id, kind, status, assignment_version, lease_until, worker, attempts,
 		max_attempts, max_interruptions, on_ambiguous, accepted_at, available_at, deadline, finished_at)
 	select i(n), w(n), 'c' || n % 50000, i(n), 'reply', s, (s <> 'queued')::int, case s when 'running' then now() + '1h' end, 'worker',

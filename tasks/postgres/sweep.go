@@ -81,24 +81,28 @@ const (
 // them: the index that finds them is there anyway, and the walk ends where they are too young to have finished long ago.
 //
 // A message goes with the task that it came with, and that waits until nothing that answers the message anew is left.
-// Whoever regenerates holds the message (messagesSQL), so that what was locked here is judged by a later statement.
+// Whoever regenerates holds the message (messagesSQL), so that what was locked here is judged by a later statement. A
+// join would be planned for a tenth of the table, which is what a limit is taken for, and go through all of another.
 const oldTasks = `
 with walked as materialized (
     select id, message_id, kind, accepted_at, finished_at from reply_tasks where id > $1 order by id limit $2
 ), old as materialized (
     select w.id, w.message_id, w.kind
-    from walked w join task_requests r on r.task_id = w.id
+    from walked w
     where w.finished_at <= statement_timestamp() - $3::bigint * interval '1 microsecond'
-        and coalesce(r.key_expires_at, w.accepted_at + interval '90 days') <= statement_timestamp()
+        and (select coalesce(r.key_expires_at, w.accepted_at + interval '90 days') from task_requests r where r.task_id = w.id)
+            <= statement_timestamp()
         and not (w.kind = 'reply' and exists (select from reply_tasks a where a.message_id = w.message_id and a.kind = 'regenerate'))
 )`
 
 const (
 	lockTasksSQL = oldTasks + `, locked as materialized (
-    select t.id from old o join reply_tasks t on t.id = o.id order by t.id for update of t skip locked
+    select o.id from old o
+    cross join lateral (select from reply_tasks t where t.id = o.id for update skip locked) t
 ), said as materialized (
-    select o.id from old o join messages m on m.id = o.message_id
-    where o.kind = 'reply' order by m.id for update of m skip locked
+    select o.id from old o
+    cross join lateral (select from messages m where m.id = o.message_id for update skip locked) m
+    where o.kind = 'reply'
 )
 select w.id, o.id is not null and (o.kind <> 'reply' or s.id is not null),
     w.accepted_at > statement_timestamp() - $3::bigint * interval '1 microsecond'
