@@ -9,8 +9,8 @@
 //   - Every input is bounded: body, fields, headers, waiters, requests and bytes in hand.
 //   - Every error is application/problem+json with a stable code and, where one is to blame, the field.
 //
-// Checks come in this order: credentials, Idempotency-Key, conversation, body, store. So a request that is refused has
-// bound no key.
+// Checks come in this order: credentials, scope, Idempotency-Key, conversation, body, room (admit.go), store. So a request
+// that is refused has bound no key, and one without the scope learns of nothing but its own API key.
 //
 // # Choices that the interface leaves open
 //
@@ -27,14 +27,23 @@
 //   - A template is applied when a message is accepted. Its text stands before the caller's system text, and is not in the
 //     fingerprint: the name and the version are.
 //   - A budget is judged after the key: a replay costs nothing and is never refused, and what is refused leaves its key free.
+//   - The workspace's rate and its bound on unfinished tasks are judged before the store is asked, and let a repeat of accepted
+//     work pass. The rate is this process's own: what all of them let in is the bound times their number.
+//   - Idempotency-Expires is RFC 3339, as every instant of this API. A key is known for Defaults.Retention, or for an hour
+//     beyond the task's deadline where that is longer. From then on the same request is new work.
+//   - Fencepost-Natural-Key is a key of its own operation, which all routes and callers of a workspace share. It goes before an
+//     Idempotency-Key in the same request. What is not the same work under it (another conversation, another route) is 422.
+//   - Inputs are compared in one form: whole numbers in any form of JSON, texts in NFC (tasks.Normal), chat requests as
+//     canonical JSON (canonical.go). What is stored and sent on is what came.
+//   - Fencepost-Saved-Amount and -Tokens, on a replay of a finished task, are what that task has cost altogether.
 //   - Cancelling says in "changed" whether it changed anything.
 //
 // # Who owns what
 //
-// Run owns the goroutines of the batcher (batch.go: one collector, a few committers) and of the waiter hub (wait.go: one
-// poll for all waiters), and returns when they have ended. Handlers own nothing that outlives them; a submission whose
-// client went away is finished all the same. hub.mu guards the waiters, keyCache.mu the known keys; neither is held over
-// a call of the store.
+// Run owns the goroutines of the batcher (batch.go: one collector, a few committers) and of the waiter hub (wait.go:
+// one poll for all waiters) and tells the store which keys were used (touch.go), and returns when they have ended.
+// Handlers own nothing that outlives them; a submission whose client went away is finished all the same. hub.mu guards
+// the waiters, keyCache.mu the known keys; neither is held over a call of the store.
 //
 // Ending in order: Drain (for http.Server.RegisterOnShutdown) lets waits end as they stand, http.Server.Shutdown waits for
 // the handlers, then Run's context is cancelled and what is still queued is stored.
