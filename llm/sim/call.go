@@ -28,6 +28,7 @@ type call struct {
 	store      bool // the answer can be asked for later
 	background bool // it is made whether or not the client waits
 	metadata   map[string]string
+	params     json.RawMessage // for the ledger
 }
 
 // hear counts a message in; size sums the bytes of all.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
+	"strconv"
 )
 
 var completions = &protocol{
@@ -46,7 +48,7 @@ func parseChat(body []byte) (call, error) {
 		}
 		c.hear(m.Role, text, &size)
 	}
-	c.input = tokens(size)
+	c.input, c.params = tokens(size), params(body)
 	return c, errors.Join(c.limitTo(req.MaxTokens, req.MaxCompletionTokens), checkMetadata(req.Metadata))
 }
 
@@ -76,10 +78,10 @@ type (
 	}
 	toolCall struct {
 		Index    int    `json:"index"`
-		ID       string `json:"id"`
-		Type     string `json:"type"`
+		ID       string `json:"id,omitempty"`
+		Type     string `json:"type,omitempty"`
 		Function struct {
-			Name      string `json:"name"`
+			Name      string `json:"name,omitempty"`
 			Arguments string `json:"arguments"`
 		} `json:"function"`
 	}
@@ -111,6 +113,21 @@ func usageOf(rep *reply) *usage {
 	}
 }
 
+// called are the calls of a rule, with what it left open.
+func called(calls []toolCall) []toolCall {
+	out := slices.Clone(calls)
+	for i := range out {
+		out[i].Index, out[i].Type = i, "function"
+		if out[i].ID == "" {
+			out[i].ID = "call_sim_" + strconv.Itoa(i+1)
+		}
+		if out[i].Function.Arguments == "" {
+			out[i].Function.Arguments = "{}"
+		}
+	}
+	return out
+}
+
 // calledTool is the tool that nobody offered.
 func calledTool() []toolCall {
 	t := toolCall{ID: "call_sim_1", Type: "function"}
@@ -125,8 +142,11 @@ func chatBody(g *generation, _ string) any {
 		m.ToolCalls = calledTool()
 	case g.rep.refused:
 		m.Refusal = &g.rep.text
-	default:
+	case g.rep.text != "" || len(g.rep.calls) == 0:
 		m.Content = &g.rep.text
+	}
+	if !g.rep.tool {
+		m.ToolCalls = g.rep.calls
 	}
 	return completion{
 		ID: g.id, Object: "chat.completion", Created: created, Model: g.call.model, Usage: usageOf(&g.rep),
@@ -160,6 +180,13 @@ func chatEvents(g *generation) iter.Seq[event] {
 				return
 			}
 		}
+		for _, c := range g.rep.calls {
+			for piece := range callPieces(c) {
+				if !put(kindPiece, 0, []choice{{Delta: &message{ToolCalls: []toolCall{piece}}}}, nil) {
+					return
+				}
+			}
+		}
 		if g.rep.tool && !put(kindPiece, 0, []choice{{Delta: &message{ToolCalls: calledTool()}}}, nil) {
 			return
 		}
@@ -171,4 +198,41 @@ func chatEvents(g *generation) iter.Seq[event] {
 		}
 		yield(event{kind: kindMarker, data: []byte("[DONE]")})
 	}
+}
+
+// callPieces are a tool call as a stream has it: who it is, and then its arguments piece by piece.
+func callPieces(c toolCall) iter.Seq[toolCall] {
+	return func(yield func(toolCall) bool) {
+		head := c
+		head.Function.Arguments = ""
+		if !yield(head) {
+			return
+		}
+		for p := range split(c.Function.Arguments) {
+			piece := toolCall{Index: c.Index}
+			piece.Function.Arguments = p
+			if !yield(piece) {
+				return
+			}
+		}
+	}
+}
+
+// maxParams bounds what the ledger keeps of a request's parameters, in bytes.
+const maxParams = 16 << 10
+
+// params are the members of a request that say neither what was said nor how it is sent; nil: there are none, or too many.
+func params(body []byte) json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(body, &all) != nil {
+		return nil
+	}
+	for _, name := range []string{"model", "messages", "stream", "stream_options"} {
+		delete(all, name)
+	}
+	raw, err := json.Marshal(all)
+	if err != nil || len(all) == 0 || len(raw) > maxParams {
+		return nil
+	}
+	return raw
 }

@@ -34,7 +34,8 @@
 // page of HTML or {"error": "a string"} need no words of their own. Finish_reason is sent instead of the real one ("":
 // none is sent); for a response it is the reason why it is incomplete. Text, the token counts (cached_tokens and
 // cache_write_tokens are part of input_tokens, reasoning_tokens of output_tokens), chunk_latency before each piece and
-// line_bytes, the length that each piece's line is brought to, go with every word.
+// line_bytes, the length that each piece's line is brought to, go with every word. Tool_calls, each with function.name and
+// function.arguments, are called by an answer of chat completions, offered or not, with text before them or without.
 //
 // # Answers that can be asked for later
 //

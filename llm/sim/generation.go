@@ -38,7 +38,7 @@ const (
 
 // begin lists a call and picks what is done with it.
 func (s *Server) begin(p *protocol, c call, h headers) *generation {
-	e := &entry{Model: c.model, Content: c.content, Messages: c.messages, SystemBytes: c.system, Headers: h}
+	e := &entry{Model: c.model, Content: c.content, Messages: c.messages, SystemBytes: c.system, Params: c.params, Headers: h}
 	s.note(s.ledger.arrive(e))
 	g := &generation{p: p, call: c, e: e, n: e.N, id: p.id(e.N), begun: time.Now(), rule: s.script.pick(c.model, c.content)}
 	if g.rule.Latency == 0 {
@@ -49,7 +49,7 @@ func (s *Server) begin(p *protocol, c call, h headers) *generation {
 	if c.background {
 		g.done = make(chan struct{})
 	}
-	g.call.content = "" // the ledger has it; here it would be held as long as the call waits, or is kept
+	g.call.content, g.call.params = "", nil // the ledger has it; here it would be held as long as the call waits, or is kept
 	return g
 }
 

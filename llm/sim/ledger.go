@@ -15,18 +15,19 @@ const (
 
 // entry is one call that arrived.
 type entry struct {
-	N            int64     `json:"n"`
-	Time         time.Time `json:"time"`
-	Model        string    `json:"model"`
-	Content      string    `json:"content"`                // the last user message
-	Messages     int       `json:"messages,omitempty"`     // without what the system is told
-	SystemBytes  int       `json:"system_bytes,omitempty"` // of that
-	Headers      headers   `json:"headers"`
-	Done         string    `json:"done"` // empty while the call is under way, or when the server was killed in it
-	Status       int       `json:"status,omitempty"`
-	ClientGone   bool      `json:"client_gone"` // by the end of the call
-	InputTokens  int64     `json:"input_tokens"`
-	OutputTokens int64     `json:"output_tokens"`
+	N            int64           `json:"n"`
+	Time         time.Time       `json:"time"`
+	Model        string          `json:"model"`
+	Content      string          `json:"content"`                // the last user message
+	Messages     int             `json:"messages,omitempty"`     // without what the system is told
+	SystemBytes  int             `json:"system_bytes,omitempty"` // of that
+	Headers      headers         `json:"headers"`
+	Params       json.RawMessage `json:"params,omitempty"` // of a chat completion: what else it asked for
+	Done         string          `json:"done"`             // empty while the call is under way, or when the server was killed in it
+	Status       int             `json:"status,omitempty"`
+	ClientGone   bool            `json:"client_gone"` // by the end of the call
+	InputTokens  int64           `json:"input_tokens"`
+	OutputTokens int64           `json:"output_tokens"`
 
 	epoch int
 }

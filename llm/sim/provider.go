@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -25,12 +26,23 @@ func (p provider) Call(ctx context.Context, req llm.Request) (llm.Answer, error)
 	}
 	c := call{model: req.Model}
 	size := 0
-	c.hear("system", llm.CleanText(req.System), &size)
-	for _, m := range req.History {
-		c.hear(string(m.Role), llm.CleanText(m.Text), &size)
+	if chat := req.Chat; chat != nil {
+		body, err := json.Marshal(map[string]any{"model": req.Model, "messages": chat.Messages})
+		if err == nil {
+			c, err = parseChat(body)
+		}
+		if err != nil {
+			return llm.Answer{}, llm.Unsendable(err)
+		}
+		c.params = chat.Params
+	} else {
+		c.hear("system", llm.CleanText(req.System), &size)
+		for _, m := range req.History {
+			c.hear(string(m.Role), llm.CleanText(m.Text), &size)
+		}
+		c.hear("user", llm.CleanText(req.Content), &size)
+		c.input = tokens(size)
 	}
-	c.hear("user", llm.CleanText(req.Content), &size)
-	c.input = tokens(size)
 	if req.MaxOutputTokens != nil {
 		c.limit = int64(*req.MaxOutputTokens)
 	}
@@ -73,6 +85,13 @@ func (p provider) Call(ctx context.Context, req llm.Request) (llm.Answer, error)
 	word := rep.reason(inProcessReasons)
 	if word == nil {
 		return llm.Finish("", text, report)
+	}
+	if req.Chat.OffersTools() && len(rep.calls) > 0 {
+		calls := make([]json.RawMessage, len(rep.calls))
+		for i, c := range rep.calls {
+			calls[i], _ = json.Marshal(c) // texts have a JSON form
+		}
+		return llm.FinishCalls(*word, text, calls, report)
 	}
 	return llm.Finish(*word, text, report)
 }

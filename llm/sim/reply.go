@@ -22,6 +22,7 @@ type reply struct {
 
 	noUsage    bool
 	earlyUsage bool // of zeros, before the answer
+	calls      []toolCall
 	refused    bool // the text is a refusal
 	tool       bool // a tool is called, which nobody offered
 	failed     bool
@@ -47,6 +48,7 @@ func say(c call, r *rule) reply {
 	out := reply{finish: "stop", word: r.FinishReason, input: c.input}
 	switch {
 	case r.Do == doEmpty:
+	case r.Text == nil && len(r.ToolCalls) > 0:
 	case r.Text != nil:
 		out.text = llm.CleanText(*r.Text)
 	default:
@@ -55,7 +57,12 @@ func say(c call, r *rule) reply {
 	if c.limit > 0 && tokens(len(out.text)) > c.limit {
 		out.text, out.finish = cut(out.text, int(4*c.limit)), "length"
 	}
-	out.output = tokens(len(out.text))
+	size := len(out.text)
+	out.calls = called(r.ToolCalls)
+	for _, c := range out.calls {
+		size += len(c.Function.Name) + len(c.Function.Arguments)
+	}
+	out.output = tokens(size)
 	switch r.Do {
 	case doBadText:
 		out.text += badMark
@@ -95,7 +102,7 @@ func (rep *reply) reason(words map[string]string) *string {
 	}
 	kind := rep.finish
 	switch {
-	case rep.tool:
+	case rep.tool, len(rep.calls) > 0:
 		kind = "tool"
 	case rep.refused:
 		kind = "refusal"

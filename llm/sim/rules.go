@@ -17,6 +17,7 @@ const (
 	maxRulesBody = 8 << 20
 	maxLatency   = time.Hour
 	maxLineBytes = 64 << 20
+	maxToolCalls = 128
 )
 
 // rule is one line of the script, as PUT /sim/rules takes it.
@@ -29,6 +30,7 @@ type rule struct {
 	Headers      map[string]string `json:"headers,omitempty"`
 	Body         json.RawMessage   `json:"body,omitempty"` // a string is sent as it is, anything else as JSON
 	Text         *string           `json:"text,omitempty"`
+	ToolCalls    []toolCall        `json:"tool_calls,omitempty"`    // of an answer in chat completions, besides its text
 	FinishReason *string           `json:"finish_reason,omitempty"` // sent as it is; empty: none is sent
 	InputTokens  *int64            `json:"input_tokens,omitempty"`
 	OutputTokens *int64            `json:"output_tokens,omitempty"`
@@ -117,6 +119,8 @@ func (r *rule) check() error {
 	case r.InputTokens != nil && *r.InputTokens < 0, r.OutputTokens != nil && *r.OutputTokens < 0,
 		r.CachedTokens < 0, r.CacheWriteTokens < 0, r.ReasoningTokens < 0:
 		return errors.New("token counts must be 0 or more")
+	case len(r.ToolCalls) > maxToolCalls:
+		return fmt.Errorf("%d tool calls are more than %d", len(r.ToolCalls), maxToolCalls)
 	case r.Chunks != nil && *r.Chunks < 0:
 		return errors.New("chunks must be 0 or more")
 	case r.Chunks != nil && act.strike == strikeNever:
