@@ -173,7 +173,11 @@ func (a *api) try(ctx context.Context, method, path, body string, headers ...str
 	defer resp.Body.Close()
 	var b bytes.Buffer
 	_, err = b.ReadFrom(resp.Body)
-	return answer{resp, b.Bytes()}, err
+	got := answer{resp, b.Bytes()}
+	if err == nil {
+		a.documented(method, path, got)
+	}
+	return got, err
 }
 
 const messages = "/v1/conversations/c1/messages"
