@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -21,11 +23,16 @@ type apiKey struct {
 	Name      string    `json:"name"`
 	CreatedAt string    `json:"created_at"`
 	RevokedAt string    `json:"revoked_at,omitempty"`
-	Secret    string    `json:"secret,omitempty"` // only of a new one
+	Scopes    []string  `json:"scopes"`
+	UsedAt    string    `json:"last_used_at,omitempty"` // to within a minute
+	Secret    string    `json:"secret,omitempty"`       // only of a new one
 }
 
 func showKey(k tasks.Key) apiKey {
-	out := apiKey{ID: k.ID, Workspace: k.Workspace, Name: k.Name, CreatedAt: cli.Time(k.CreatedAt)}
+	out := apiKey{ID: k.ID, Workspace: k.Workspace, Name: k.Name, CreatedAt: cli.Time(k.CreatedAt), Scopes: words(k.Scopes)}
+	if !k.UsedAt.IsZero() {
+		out.UsedAt = cli.Time(k.UsedAt)
+	}
 	if k.Revoked() {
 		out.RevokedAt = cli.Time(k.RevokedAt)
 	}
@@ -37,6 +44,8 @@ var keyColumns = []cli.Column[apiKey]{
 	{Title: "WORKSPACE", Text: func(k apiKey) string { return k.Workspace }},
 	{Title: "NAME", Text: func(k apiKey) string { return k.Name }},
 	{Title: "CREATED", Text: func(k apiKey) string { return k.CreatedAt }},
+	{Title: "SCOPES", Text: func(k apiKey) string { return strings.Join(k.Scopes, ",") }},
+	{Title: "LAST USED", Text: func(k apiKey) string { return k.UsedAt }},
 	{Title: "REVOKED", Text: func(k apiKey) string { return k.RevokedAt }},
 }
 
@@ -45,14 +54,17 @@ func newKeysCreate(a *app) *cobra.Command {
 		Use:   "create",
 		Short: "Create an API key and print its secret, once",
 		Long: `Create an API key of a workspace and print its secret. Only a hash of it is stored, so it cannot be shown again.
-Callers send it as "Authorization: Bearer fp_...".`,
-		Example: "  fencepost keys create --workspace acme --name backend",
+Callers send it as "Authorization: Bearer fp_...". A key is good for everything unless --scopes says for what: submit
+(messages, regenerate, cancel, chat completions), read (tasks, events, conversations, spend), admin.`,
+		Example: "  fencepost keys create --workspace acme --name backend\n  fencepost keys create --workspace acme --name dashboard --scopes read",
 		Args:    arguments(),
 	}
 	var postgres postgresSettings
 	settingsFor(cmd, postgres.flags)
 	workspace := cmd.Flags().String("workspace", "", "`workspace` the key belongs to (required)")
 	name := cmd.Flags().String("name", "", "what the key is for")
+	scopes := cmd.Flags().StringSlice("scopes", words(tasks.Scopes), "what the key may be used for, `scope,...`")
+	_ = cmd.RegisterFlagCompletionFunc("scopes", cobra.FixedCompletions(words(tasks.Scopes), cobra.ShellCompDirectiveNoFileComp))
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := a.load(cmd); err != nil {
@@ -66,20 +78,24 @@ Callers send it as "Authorization: Bearer fp_...".`,
 				return cli.Usage("", "--%s: at most %d bytes of text", text.flag, tasks.MaxName)
 			}
 		}
+		named, err := readScopes(*scopes)
+		if err != nil {
+			return err
+		}
 		store, err := postgres.open(cmd.Context())
 		if err != nil {
 			return err
 		}
 		defer store.Close()
 		secret := tasks.NewKey()
-		key, err := store.CreateKey(cmd.Context(), *workspace, *name, tasks.HashKey(secret))
+		key, err := store.CreateKey(cmd.Context(), *workspace, *name, tasks.HashKey(secret), named...)
 		if err != nil {
 			return storeError(err)
 		}
 		shown := showKey(key)
 		shown.Secret = secret
 		secretColumn := cli.Column[apiKey]{Title: "SECRET", Text: func(k apiKey) string { return k.Secret }}
-		if err := cli.One(a.Out, *output, shown, append(keyColumns[:4:4], secretColumn)); err != nil {
+		if err := cli.One(a.Out, *output, shown, append(keyColumns[:5:5], secretColumn)); err != nil {
 			return err
 		}
 		if a.OutTTY {
@@ -88,6 +104,29 @@ Callers send it as "Authorization: Bearer fp_...".`,
 		return nil
 	}
 	return cmd
+}
+
+func readScopes(list []string) ([]tasks.Scope, error) {
+	all := words(tasks.Scopes)
+	if len(list) == 0 { // to the store that would be all of them
+		return nil, cli.Usage("one or more of: "+strings.Join(all, ", "), "--scopes is empty")
+	}
+	var scopes []tasks.Scope
+	for _, word := range list {
+		if !slices.Contains(all, word) {
+			return nil, cli.Usage("one or more of: "+strings.Join(all, ", "), "--scopes: unknown scope %q", word)
+		}
+		scopes = append(scopes, tasks.Scope(word))
+	}
+	return scopes, nil
+}
+
+func words[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return out
 }
 
 func newKeysList(a *app) *cobra.Command {

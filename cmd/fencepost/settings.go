@@ -117,6 +117,8 @@ type nodeSettings struct {
 	workspacePerMinute    int
 	deadline, retention   time.Duration
 	promptTemplates       string
+	requireKey            bool
+	sweep                 sweepSettings
 }
 
 func (n *nodeSettings) flags(f *pflag.FlagSet) {
@@ -146,7 +148,9 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.IntVar(&n.workspacePerMinute, "workspace-submissions-per-minute", 0, "messages that each workspace may submit in a minute through this process; 0: no bound")
 	f.DurationVar(&n.deadline, "deadline", time.Hour, "age at which a task is given up, unless the message says otherwise")
 	f.DurationVar(&n.retention, "retention", 24*time.Hour, "how long idempotency keys are remembered, at least 24h and longer than --deadline")
+	f.BoolVar(&n.requireKey, "require-key", true, "refuse chat completions without an Idempotency-Key; false: one is made for each, and returned")
 	f.StringVar(&n.promptTemplates, "prompt-templates", "", "YAML `file` of the prompt templates that messages may name; read by the API")
+	n.sweep.flags(f)
 }
 
 // minRetention is what a client may count on when it repeats a request on the next day.
@@ -166,6 +170,9 @@ func (n *nodeSettings) check() error {
 		if d.value < d.least || d.value < 0 {
 			return cli.Usage("", "--%s: %s is too short, the least is %s", d.name, d.value, d.least)
 		}
+	}
+	if err := n.sweep.check(); err != nil {
+		return err
 	}
 	if n.retention <= n.deadline {
 		return cli.Usage("a repeat that comes after its key is forgotten is new work, and is paid for again",
@@ -217,7 +224,9 @@ func (n *nodeSettings) config(model string) node.Config {
 		Limits: httpapi.Limits{
 			MaxUnfinished: n.maxUnfinished, WorkspaceMaxUnfinished: n.workspaceUnfinished, WorkspaceSubmissionsPerMinute: n.workspacePerMinute,
 		},
+		TaskRetention:     n.sweep.taskRetention,
 		LiveTokens:        n.liveTokens,
+		KeyOptional:       !n.requireKey,
 		OffsetsInPostgres: n.offsets.String() == "postgres",
 		StartTimeout:      n.start, DrainTimeout: n.drain,
 		Version: version(),

@@ -74,7 +74,7 @@ func (s *Store) sweep(ctx context.Context, dry bool, sweep, count string, args [
 
 const (
 	walked   = 500 // tasks that one transaction looks at
-	maxWalks = 20  // of one call, whatever they find
+	maxWalks = 20  // of one call, whatever they find, unless its limit is beyond
 )
 
 // Tasks are walked in the order of their ids, which is that of their acceptance but for the clocks of those who chose
@@ -134,7 +134,7 @@ delete from reply_tasks t using doomed d where t.id = d.id`
 )
 
 func (s *Store) sweepTasks(ctx context.Context, c tasks.SweepConfig, out *tasks.Swept) error {
-	for range maxWalks {
+	for range max(maxWalks, c.Limit/walked) {
 		if out.Tasks >= c.Limit {
 			break
 		}

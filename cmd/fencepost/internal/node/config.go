@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencepost/fencepost/consumer"
 	"github.com/fencepost/fencepost/llm"
+	"github.com/fencepost/fencepost/tasks"
 	"github.com/fencepost/fencepost/tasks/httpapi"
 )
 
@@ -64,8 +65,15 @@ type Config struct {
 	LiveTokens bool
 	// Defaults are the API's for submissions.
 	Defaults httpapi.Defaults
+	// KeyOptional lets chat completions come without an Idempotency-Key.
+	KeyOptional bool
 	// Templates are what messages may name; nil: any name, which then is nothing but a word.
 	Templates *httpapi.Templates
+
+	// Reserve is what a message can cost at most, in picodollars, for the budgets of workspaces; nil: not known.
+	Reserve func(tasks.Request) *int64
+	// TaskRetention is for how long the dispatcher's sweep keeps finished tasks; 0: for ever.
+	TaskRetention time.Duration
 
 	// Limits are the API's.
 	Limits httpapi.Limits

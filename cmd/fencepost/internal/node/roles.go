@@ -13,8 +13,8 @@ import (
 
 func (n *Node) buildAPI() (err error) {
 	n.api, err = httpapi.New(httpapi.Config{
-		Store: n.store, Live: n.store, Keys: n.store, Backlog: n.store, Limits: n.config.Limits, Bindings: n.store, Defaults: n.config.Defaults, Templates: n.config.Templates,
-		Logger: n.config.Logger, Registerer: n.registry,
+		Store: n.store, Live: n.store, Keys: n.store, Backlog: n.store, Limits: n.config.Limits, Bindings: n.store, Defaults: n.config.Defaults, Templates: n.config.Templates, Reserve: n.config.Reserve,
+		KeyOptional: n.config.KeyOptional, Logger: n.config.Logger, Registerer: n.registry,
 		OnSubmitted: func() {
 			if n.dispatcher != nil {
 				n.dispatcher.Wake()
@@ -96,7 +96,8 @@ func (n *Node) beginRoles() {
 		listens := n.begin("dispatcher hints", func(ctx context.Context) error {
 			return n.hints.Listen(ctx, postgres.ChannelHandoffs, n.dispatcher.Wake)
 		})
-		n.services = append(n.services, n.begin("dispatcher", n.dispatcher.Run), listens)
+		sweeps := n.begin("sweep", func(ctx context.Context) error { return n.sweep(ctx, n.store, sweepEvery) })
+		n.services = append(n.services, n.begin("dispatcher", n.dispatcher.Run), listens, sweeps)
 	}
 	if n.worker != nil {
 		n.services = append(n.services, n.begin("worker", n.worker.Run))
