@@ -23,6 +23,16 @@
 // waits for. Claim, Settle and Cancel never do: they insert what becomes of a reservation (charge.go), and the next
 // submission adds it up (reserve.go).
 //
+// # Keys
+//
+// What a key is bound to is read, and a replay counted, by one statement after the one that wanted to bind it (bound.go):
+// an answer's count cannot be lost, and costs no round trip of its own. It locks submissions in the order of their keys.
+//
+// # What is old
+//
+// Sweep deletes in batches what SweepConfig names, never waits, and may run anywhere at once. The only thing that a sweep
+// may want and somebody else begin to need is the message of an old task: who regenerates holds it while it submits.
+//
 // # Who owns what
 //
 // Store owns two pools: one for work, and a small one for renewals alone, since a lease must not run out because every
