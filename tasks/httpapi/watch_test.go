@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,9 +19,9 @@ import (
 // reader collects the events of a task.
 type reader struct {
 	events []event // without those that say that nothing happened
-	alive  int
+	alive  atomic.Int64
 	err    error
-	done   chan struct{}
+	done   chan struct{} // closed when all is there
 }
 
 // watch reads on one server until the end.
@@ -35,7 +36,7 @@ func (b *bubble) watch(s *Server, id uuid.UUID, from cursor) *reader {
 
 func (r *reader) see(e event) bool {
 	if e.kind == eventAlive {
-		r.alive++
+		r.alive.Add(1)
 		return true
 	}
 	r.events = append(r.events, e)
@@ -245,18 +246,18 @@ func TestWatchSaysThatItIsAliveAndEndsWhenTheServerDrains(t *testing.T) {
 		s := b.server(nil)
 		r := b.watch(s, b.submit(), cursor{})
 		b.settle()
-		if r.alive != 1 || len(r.events) != 1 {
-			t.Fatalf("%d signs of life, %q", r.alive, summary(r.events))
+		if n := r.alive.Load(); n != 1 {
+			t.Fatalf("%d signs of life", n)
 		}
 		time.Sleep(heartbeat - time.Second)
 		b.settle()
-		if r.alive != 2 {
-			t.Fatalf("%d signs of life", r.alive)
+		if n := r.alive.Load(); n != 2 {
+			t.Fatalf("%d signs of life", n)
 		}
 		s.Drain()
 		<-r.done
-		if !errors.Is(r.err, errDraining) || s.hub.waiting() != 0 {
-			t.Fatalf("%v, %d waiting", r.err, s.hub.waiting())
+		if !errors.Is(r.err, errDraining) || s.hub.waiting() != 0 || len(r.events) != 1 {
+			t.Fatalf("%v, %d waiting, %q", r.err, s.hub.waiting(), summary(r.events))
 		}
 	})
 }
