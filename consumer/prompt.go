@@ -3,43 +3,22 @@ package consumer
 import (
 	"context"
 	"time"
-	"unicode/utf8"
 
 	"github.com/fencepost/fencepost/llm"
 	"github.com/fencepost/fencepost/tasks"
 )
 
-// A token is estimated as four ASCII bytes or one other character: near enough for a limit, without a tokenizer for each
-// model. perMessage is what providers add to a message.
-const (
-	asciiPerToken = 4
-	perMessage    = 4
-)
-
-func estimateTokens(s string) int {
-	others := 0
-	ascii := 0
-	for i := 0; i < len(s); {
-		if s[i] < utf8.RuneSelf {
-			ascii++
-			i++
-			continue
-		}
-		_, n := utf8.DecodeRuneInString(s[i:])
-		others++
-		i += n
-	}
-	return (ascii+asciiPerToken-1)/asciiPerToken + others
-}
+// perMessage is about what providers add to a message, in tokens.
+const perMessage = 4
 
 // fitHistory drops the oldest turns that do not fit into the limit. A turn is kept whole or not at all.
 func fitHistory(h tasks.History, tokens int) tasks.History {
 	first := len(h.Turns)
 	for first > 0 {
 		turn := h.Turns[first-1]
-		need := estimateTokens(turn.Content) + perMessage
+		need := llm.EstimateTokens(turn.Content) + perMessage
 		if turn.Reply != "" {
-			need += estimateTokens(turn.Reply) + perMessage
+			need += llm.EstimateTokens(turn.Reply) + perMessage
 		}
 		if need > tokens {
 			break
@@ -91,7 +70,7 @@ func (c *Consumer) readHistories(ctx context.Context, jobs []*job) bool {
 	for i, j := range jobs {
 		works[i] = j.work
 	}
-	limits := tasks.HistoryLimits{Turns: c.cfg.HistoryTurns, Bytes: c.cfg.HistoryTokens * asciiPerToken}
+	limits := tasks.HistoryLimits{Turns: c.cfg.HistoryTurns, Bytes: c.cfg.HistoryTokens * llm.ASCIIPerToken}
 	pause := backoff{base: 50 * time.Millisecond, max: time.Second}
 	for range historyTries {
 		storeCtx, cancel := context.WithTimeout(ctx, storeTimeout)

@@ -63,6 +63,7 @@ func (d *devCommand) startParts(ctx context.Context) (node.Config, error) {
 	if config.Prices, err = d.llm.prices(); err != nil {
 		return config, err
 	}
+	config.Reserve = d.llm.reserve(config.Prices, d.node.historyTokens)
 	if config.Templates, err = promptTemplates(d.node.promptTemplates); err != nil {
 		return config, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -82,6 +83,20 @@ func (l *llmSettings) defaultModel() string {
 	return l.model
 }
 
+// ledgerName is the provider's word in the ledger and in the price table.
+func (l *llmSettings) ledgerName() string {
+	switch l.provider.String() {
+	case "openai":
+		return providerAt(cmp.Or(l.baseURL, openAIBaseURL))
+	case "anthropic":
+		// As with OpenAI's language: another server's models may cost something else, and must not get the list prices.
+		if u, err := url.Parse(cmp.Or(l.baseURL, anthropic.BaseURL)); err != nil || !strings.EqualFold(u.Hostname(), "api.anthropic.com") {
+			return "anthropic-compatible"
+		}
+	}
+	return l.provider.String()
+}
+
 // gate is what calls have to pass.
 func (l *llmSettings) gate() (*llm.Gate, error) {
 	for name, n := range map[string]int{
@@ -113,26 +128,23 @@ func (l *llmSettings) open(a *app) (llm.Provider, error) {
 		}
 	}
 	config := openai.Config{
-		Name: l.provider.String(), BaseURL: l.baseURL, APIKey: key,
+		Name: l.ledgerName(), BaseURL: l.baseURL, APIKey: key,
 		HTTP:   llm.TransportConfig{Proxy: http.ProxyFromEnvironment, FirstToken: l.firstToken, Idle: l.idle, KeepAlive: l.keepAlive},
 		Stream: l.stream,
 		Recovery: llm.RecoveryConfig{
 			Kind: llm.Recovery(l.recovery.String()), Header: l.keyHeader, Retention: l.retention, SettleDelay: l.settleDelay,
 		},
 	}
-	switch config.Name {
+	switch l.provider.String() {
 	case "sim":
 		if config.BaseURL, err = l.simBaseURL(); err != nil {
 			return nil, err
 		}
 	case "openai":
-		if config.BaseURL == "" {
-			config.BaseURL = openAIBaseURL
-		}
+		config.BaseURL = cmp.Or(config.BaseURL, openAIBaseURL)
 		if key == "" && config.BaseURL == openAIBaseURL {
 			return nil, cli.Usage("set "+cli.Env("llm-api-key")+" or --llm-api-key-file", "--llm-provider openai needs an API key")
 		}
-		config.Name = providerAt(config.BaseURL)
 	case "anthropic":
 		return l.openAnthropic(config)
 	}
@@ -178,18 +190,12 @@ func (l *llmSettings) openOpenAI(c openai.Config) (p llm.Provider, err error) {
 }
 
 func (l *llmSettings) openAnthropic(c openai.Config) (llm.Provider, error) {
-	if c.BaseURL == "" {
-		c.BaseURL = anthropic.BaseURL
-	}
+	c.BaseURL = cmp.Or(c.BaseURL, anthropic.BaseURL)
 	if c.APIKey == "" && c.BaseURL == anthropic.BaseURL {
 		return nil, cli.Usage("set "+cli.Env("llm-api-key")+" or --llm-api-key-file", "--llm-provider anthropic needs an API key")
 	}
 	if l.api.String() != "chat" || l.profile.String() != autoProfile {
 		return nil, cli.Usage("leave them out", "--llm-api and --llm-profile are for --llm-provider openai and sim")
-	}
-	// As with OpenAI's language: another server's models may cost something else, and must not get the list prices.
-	if u, err := url.Parse(c.BaseURL); err != nil || !strings.EqualFold(u.Hostname(), "api.anthropic.com") {
-		c.Name = "anthropic-compatible"
 	}
 	p, err := anthropic.New(anthropic.Config{
 		Name: c.Name, BaseURL: c.BaseURL, APIKey: c.APIKey, HTTP: c.HTTP, Stream: c.Stream, Recovery: c.Recovery,

@@ -53,8 +53,12 @@ A second signal stops at once. The admin listener answers /readyz, /healthz, /me
 			return err
 		}
 		config.PostgresURL = postgres.url
+		if config.Prices, err = llm.prices(); err != nil {
+			return err
+		}
 		for _, role := range config.Roles {
 			if role == node.API {
+				config.Reserve = llm.reserve(config.Prices, settings.historyTokens)
 				if config.Templates, err = promptTemplates(settings.promptTemplates); err != nil {
 					return err
 				}
@@ -64,9 +68,6 @@ A second signal stops at once. The admin listener answers /readyz, /healthz, /me
 					return err
 				}
 				if config.Gate, err = llm.gate(); err != nil {
-					return err
-				}
-				if config.Prices, err = llm.prices(); err != nil {
 					return err
 				}
 			}
