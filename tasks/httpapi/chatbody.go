@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/fencepost/fencepost/tasks"
@@ -218,8 +220,19 @@ func membersOf(raw []byte) ([]member, error) {
 	return out, nil
 }
 
-// clipField keeps a name that the caller made up short.
-func clipField(name string) string { return tasks.Cut(name, 128) }
+// clipField keeps a name that the caller made up short, and readable.
+func clipField(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, tasks.Cut(name, 128))
+	if strings.TrimSpace(name) == "" {
+		return "a member without a name"
+	}
+	return name
+}
 
 // escapedNUL reports whether a JSON text escapes a NUL, which no store of texts takes.
 func escapedNUL(body []byte) bool {
