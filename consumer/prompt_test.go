@@ -67,6 +67,11 @@ func TestPrompt(t *testing.T) {
 				{Role: llm.RoleUser, Text: "two"}, {Role: llm.RoleAssistant, Text: "due"},
 			}},
 		},
+		"as it came": {
+			request: tasks.Request{Content: "hello", Model: "m", Document: tasks.Document{ID: "doc-7"}, Chat: &tasks.Chat{Messages: []byte(`[1]`), Params: []byte(`{}`)}},
+			history: tasks.History{Turns: []tasks.Turn{{Content: "one", Reply: "uno"}}},
+			want:    llm.Request{Content: "hello", Model: "m", Chat: &llm.Chat{Messages: []byte(`[1]`), Params: []byte(`{}`)}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, prompt(tc.request, tc.history)); diff != "" {
@@ -91,6 +96,9 @@ func TestRequestHash(t *testing.T) {
 		"temperature":             func(r *llm.Request) { r.Temperature = &one },
 		"no temperature":          func(r *llm.Request) { r.Temperature = nil },
 		"no limit":                func(r *llm.Request) { r.MaxOutputTokens = nil },
+		"chat":                    func(r *llm.Request) { r.Chat = &llm.Chat{Messages: []byte("[1]")} },
+		"another chat":            func(r *llm.Request) { r.Chat = &llm.Chat{Messages: []byte("[2]")} },
+		"chat with parameters":    func(r *llm.Request) { r.Chat = &llm.Chat{Messages: []byte("[1]"), Params: []byte("{}")} },
 		"history as the question": func(r *llm.Request) { r.History, r.Content = nil, "h" },
 	} {
 		r := base
