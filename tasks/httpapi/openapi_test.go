@@ -68,7 +68,7 @@ var views = map[string]reflect.Type{
 }
 
 // notViews are schemas that no struct of their own stands behind.
-var notViews = []string{"Status", "ChatMessage", "ChatRequest"}
+var notViews = []string{"Status", "Event", "ChatMessage", "ChatRequest"}
 
 func TestEveryFieldIsInItsSchemaAndViceVersa(t *testing.T) {
 	for name, s := range theDocument().Components.Schemas {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -176,7 +177,7 @@ func (s *Server) pageSize(q map[string]string) (int, *problem) {
 	limit := defaultPage
 	if text, ok := q["limit"]; ok {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
+		if n < 1 || err != nil && !errors.Is(err, strconv.ErrRange) { // out of range, n is the largest there is
 			return 0, invalidField("limit", "is not a number from 1")
 		}
 		limit = n

@@ -121,11 +121,12 @@ func TestPages(t *testing.T) {
 	if diff := cmp.Diff([]string{"m0", "m1", "m2", "m3", "m4", "m5", "m6"}, got); diff != "" || fmt.Sprint(sizes) != "[3 3 1]" {
 		t.Errorf("pages of %v (-want +got):\n%s", sizes, diff)
 	}
+	a.do("GET", "/v1/tasks?limit=1000000000000000000000000", "").want(t, 200)
 	if got, _ := read("/v1/tasks?status=completed", "tasks", "id"); got != nil {
 		t.Errorf("completed: %v", got)
 	}
 	for query, field := range map[string]string{
-		"status=done": "status", "status=": "status", "limit=0": "limit", "limit=-1": "limit", "limit=x": "limit", "after=5": "after",
+		"status=done": "status", "status=": "status", "limit=0": "limit", "limit=-1": "limit", "limit=-1000000000000000000000000": "limit", "limit=x": "limit", "after=5": "after",
 		"conversation=": "conversation", "state=queued": "state", "status=queued&status=failed": "status", "%zz": "query", "a;b": "query",
 	} {
 		if p := a.do("GET", "/v1/tasks?"+query, "").problem(t, 400, "invalid_request"); p["field"] != field {
