@@ -294,7 +294,8 @@ func (x *machine) check(*rapid.T) {
 		got, last := read[t.TaskID], x.last[t.TaskID]
 		x.last[t.TaskID] = got
 		switch {
-		case last.Status.Terminal() && (got.Status != last.Status || got.Version != last.Version || !got.FinishedAt.Equal(last.FinishedAt) || got.Budget != last.Budget):
+		case last.Status.Terminal() && (got.Status != last.Status || got.Version != last.Version || got.Budget != last.Budget ||
+			got.FinishedAt.Sub(got.AcceptedAt) != last.FinishedAt.Sub(last.AcceptedAt)): // Advance moves both, or neither
 			x.Fatalf("a terminal task changed from %+v to %+v", last, got)
 		case got.Version < last.Version:
 			x.Fatalf("I4: version went from %d to %d", last.Version, got.Version)
