@@ -193,4 +193,23 @@ func reusedTracker(c *Consumer, key partitionKey) *offsets.Tracker {
 		}},
 		test: simulation,
 	},
+	{
+		name: "compare numbers as floating point", invariant: "I6",
+		edits: []edit{{
+			"tasks/httpapi/canonical.go",
+			"short := strings.TrimRight(digits, \"0\")",
+			"short := strings.TrimRight(digits[:min(len(digits), 15)], \"0\")",
+		}},
+		test: []string{"./tasks/httpapi", "-run=TestI6_"},
+	},
+	{
+		name: "keep natural keys apart by route", invariant: "I6",
+		edits: []edit{{"tasks/httpapi/idempotency.go", "return tasks.OperationNatural, natural, nil", "return operation, natural, nil"}},
+		test:  []string{"./tasks/httpapi", "-run=TestI6_NaturalKeys"},
+	},
+	{
+		name: "look in vain for what is no id", invariant: "I8",
+		edits: []edit{{"tasks/httpapi/read.go", "return uuid.Nil, notFound()", "return uuid.Nil, invalidField(\"id\", \"is no id\")"}},
+		test:  []string{"./tasks/httpapi", "-run=TestI8_NoRoute"},
+	},
 }
