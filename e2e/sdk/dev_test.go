@@ -49,7 +49,7 @@ type installation struct {
 func startDev(t *testing.T, flags ...string) *installation {
 	t.Helper()
 	d := &installation{t: t, log: filepath.Join(t.TempDir(), "dev.log")}
-	args := append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "text"}, flags...)
+	args := append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "text", "--log-level", "error"}, flags...)
 	var err error
 	if d.process, err = child.Start(d.log, os.Environ(), procs.Binary(t), args...); err != nil {
 		t.Fatal(err)

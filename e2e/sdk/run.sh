@@ -9,7 +9,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 # Newer ones are taken on purpose, by changing these lines.
 python='openai==3.57.0 schemathesis==4.32.5'
-node='openai@6.49.0'
+node='openai@6.49.0 typescript@7.0.2 @types/node@20.9.5'
 
 missing() { echo "$1" >&2; exit 77; }
 
@@ -21,9 +21,9 @@ install() {
 	command -v npm >/dev/null || missing 'npm is not there'
 	rm -rf "$1" && mkdir -p "$1"
 	python3 -m venv "$1/venv" || missing 'python3 makes no venv (Debian: python3-venv)'
-	# shellcheck disable=SC2086 # several words
+	# shellcheck disable=SC2086 # several words, here and below
 	"$1/venv/bin/pip" install -q --disable-pip-version-check $python || missing 'pip cannot fetch the packages'
-	npm install --silent --no-audit --no-fund --prefix "$1" "$node" || missing 'npm cannot fetch the package'
+	npm install --silent --no-audit --no-fund --prefix "$1" $node || missing 'npm cannot fetch the packages'
 	echo "$want" >"$1/done"
 }
 
