@@ -136,6 +136,31 @@ create table partition_positions (
     constraint partition_positions_pkey PRIMARY KEY (consumer_group, topic_id, partition)
 ) with (fillfactor=10, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
 
+create table replayed_tasks (
+    task_id uuid not null,
+    replay_id uuid not null,
+    rearmed_at timestamp with time zone not null,
+    constraint replayed_tasks_pkey PRIMARY KEY (task_id, replay_id)
+);
+
+create table replays (
+    id uuid not null,
+    kind text not null,
+    scope text not null,
+    actor text not null,
+    reason text not null,
+    plan jsonb not null,
+    cursor jsonb not null,
+    rearmed bigint not null default 0,
+    skipped bigint not null default 0,
+    started_at timestamp with time zone not null,
+    updated_at timestamp with time zone not null,
+    done_at timestamp with time zone,
+    constraint replays_kind_check CHECK ((kind = ANY (ARRAY['range'::text, 'tasks'::text, 'rewind'::text]))),
+    constraint replays_pkey PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX replays_open ON public.replays USING btree (scope) WHERE (done_at IS NULL);
+
 create table replies (
     task_id uuid not null,
     id uuid not null,
@@ -188,6 +213,84 @@ CREATE INDEX reply_tasks_by_workspace ON public.reply_tasks USING btree (workspa
 CREATE INDEX reply_tasks_regenerated ON public.reply_tasks USING btree (message_id) WHERE (kind = 'regenerate'::text);
 CREATE INDEX reply_tasks_unfinished ON public.reply_tasks USING btree (id) WHERE (finished_at IS NULL);
 CREATE INDEX reply_tasks_unfinished_of ON public.reply_tasks USING btree (workspace) WHERE (finished_at IS NULL);
+
+create table spend_changes (
+    task_id uuid not null,
+    input_tokens bigint,
+    cached_input_tokens bigint,
+    output_tokens bigint,
+    reasoning_tokens bigint,
+    picousd bigint,
+    day date not null,
+    sign smallint not null,
+    unknown boolean not null,
+    unpriced boolean not null,
+    not_accepted boolean not null,
+    workspace text not null,
+    model text not null
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX spend_changes_by_workspace ON public.spend_changes USING btree (workspace, task_id);
+
+create table spend_conversations (
+    workspace text not null,
+    conversation text not null,
+    document_id text not null,
+    day date not null,
+    attempts bigint not null,
+    unknown_attempts bigint not null,
+    unpriced_attempts bigint not null,
+    input_tokens numeric not null,
+    cached_input_tokens numeric not null,
+    output_tokens numeric not null,
+    reasoning_tokens numeric not null,
+    picousd numeric not null,
+    not_accepted bigint not null,
+    not_accepted_picousd numeric not null,
+    replays bigint not null,
+    saved_picousd numeric not null,
+    constraint spend_conversations_pkey PRIMARY KEY (workspace, conversation, document_id, day)
+) with (fillfactor=80, autovacuum_vacuum_scale_factor=0.02);
+CREATE INDEX spend_conversations_by_document ON public.spend_conversations USING btree (workspace, document_id, conversation, day) WHERE (document_id <> ''::text);
+
+create table spend_days (
+    workspace text not null,
+    day date not null,
+    model text not null,
+    attempts bigint not null,
+    unknown_attempts bigint not null,
+    unpriced_attempts bigint not null,
+    input_tokens numeric not null,
+    cached_input_tokens numeric not null,
+    output_tokens numeric not null,
+    reasoning_tokens numeric not null,
+    picousd numeric not null,
+    not_accepted bigint not null,
+    not_accepted_picousd numeric not null,
+    replays bigint not null,
+    saved_picousd numeric not null,
+    constraint spend_days_pkey PRIMARY KEY (workspace, day, model)
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_vacuum_cost_delay=0);
+
+create table spend_documents (
+    workspace text not null,
+    document_id text not null,
+    document_version text not null,
+    day date not null,
+    model text not null,
+    attempts bigint not null,
+    unknown_attempts bigint not null,
+    unpriced_attempts bigint not null,
+    input_tokens numeric not null,
+    cached_input_tokens numeric not null,
+    output_tokens numeric not null,
+    reasoning_tokens numeric not null,
+    picousd numeric not null,
+    not_accepted bigint not null,
+    not_accepted_picousd numeric not null,
+    replays bigint not null,
+    saved_picousd numeric not null,
+    constraint spend_documents_pkey PRIMARY KEY (workspace, document_id, document_version, day, model)
+) with (fillfactor=80, autovacuum_vacuum_scale_factor=0.02);
 
 create table submissions (
     workspace text not null,

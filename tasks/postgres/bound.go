@@ -35,7 +35,7 @@ with input as (
     update submissions s set replays = s.replays + r.times
     from (select workspace, operation, key, count(*) as times from judged where verdict = 'replayed' group by 1, 2, 3) r
     where s.workspace = r.workspace and s.operation = r.operation and s.key = r.key
-)
+)` + replaySaved + `
 select j.n, j.verdict, j.task_id, j.expires_at, t.accepted_at, t.deadline
 from judged j left join reply_tasks t on t.id = j.task_id`
 

@@ -14,7 +14,7 @@ const cancelLockWait = 10 * time.Second
 
 const cancelSQL = `
 with locked as materialized (
-    select t.id, t.workspace, t.status, t.assignment_version, t.reserved_picousd, t.reserved_on from reply_tasks t where t.id = $2 and t.workspace = $1 for update
+    select t.id, t.workspace, t.status, t.assignment_version, t.reserved_picousd, t.reserved_on from reply_tasks t where t.id = $2 and t.workspace = $1 for update` + cancelGone + `
 ), clock as materialized (
     select clock_timestamp() as now from (select count(*) from locked) n
 ), moved as (
@@ -22,7 +22,7 @@ with locked as materialized (
     from locked l cross join clock c
     where t.id = l.id and l.status in ('queued', 'running')
     returning t.id
-)` + cancelCharged + `
+)` + cancelCharged + cancelSpend + `
 select exists (select from locked), exists (select from moved)`
 
 // Cancel implements tasks.Store. The running attempt stays in the ledger: its late settle is refused, and says there

@@ -63,7 +63,7 @@ const claimCharged = `, presumed as (
 
 const cancelCharged = `, presumed as (
     update attempts a set presumed_picousd = l.reserved_picousd
-    from locked l
+    from locked l cross join (select count(*) from gone) g
     where l.reserved_picousd is not null and l.status = 'running' and a.task_id = $2
         and a.task_id = l.id and a.assignment_version = l.assignment_version
         and a.ended_at is null and a.presumed_picousd is null

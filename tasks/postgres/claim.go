@@ -53,14 +53,14 @@ with input as (
         a.provider_ref as lost_ref, a.request_hash as lost_request, a.started_at as lost_at, case
         when k.ask and not exists (select from reply_tasks t where t.id = k.id and t.ctid = k.place) then 'stale'
         when a.attempt is not null and k.on_ambiguous = 'stop' and not $8::boolean then 'stopped'
-        else k.weight end as verdict
+        else k.weight end as verdict` + claimGone + `
     from asked k left join lateral (
         select * from attempts a
         where k.ask and a.task_id = k.id and a.input_tokens is null
             and (a.ended_at is null or a.failure_class in ('ambiguous', 'cancelled') and a.wire_requests <> 0)
             and not exists (select from attempts r where r.task_id = a.task_id and r.recovered_version = a.assignment_version)
         order by a.assignment_version desc limit 1 for update of a
-    ) a on true
+    ) a on true` + claimGoneFrom + `
 ), moved as (
     update reply_tasks t set
         status = case j.verdict when 'claimed' then 'running' else 'failed' end,
@@ -96,7 +96,7 @@ with input as (
     insert into attempts (task_id, assignment_version, attempt, worker, provider, model, started_at)
     select a.id, a.assignment_version + 1, a.attempts + 1, $3::text, $6::text, coalesce(a.model, ''), a.now
     from answer a where a.verdict = 'claimed'
-)` + claimCharged + `
+)` + claimCharged + claimSpend + `
 select a.n, a.verdict, a.status, a.now, a.lease_until, a.available_at, a.deadline,
     a.id, a.workspace, a.assignment_version + 1, a.attempts + 1, a.max_attempts, a.interruptions + a.overrun, a.max_interruptions,
     a.conversation, a.message_id, a.on_ambiguous, coalesce(a.content, ''), coalesce(a.model, ''), coalesce(a.system, ''),

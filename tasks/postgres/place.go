@@ -50,9 +50,9 @@ select f.n, f.verdict, f.next, f.ended and not f.good as fenced from fated f`
 
 const (
 	settlePlacedFreeSQL = settleInput + placeArrays + settleColumns + placeColumns + settleLocked + ` skip locked` + settleMoves +
-		settleCharged + placeEnded + placeAnswer
+		settleCharged + settleSpend + placeEnded + placeAnswer
 	settlePlacedHeldSQL = settleInput + placeArrays + settleColumns + placeColumns + settleLocked + settleMoves +
-		settleCharged + placeEnded + placeMissing + placeAnswer
+		settleCharged + settleSpend + placeEnded + placeMissing + placeAnswer
 )
 
 // settlePlacedArgs makes nothing of a place that could fail the statement: a reply is not lost for its position.

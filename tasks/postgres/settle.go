@@ -62,8 +62,8 @@ const settleMoves = `
     select w.*, case w.verdict
         when 'deadline' then 'failed'
         when 'accepted' then case w.outcome when 'complete' then 'completed' when 'fail' then 'failed' else 'queued' end
-        else w.status end as next,` + settleSpent + `
-    from weighed w` + settleSpentFrom + `
+        else w.status end as next,` + settleSpent + settleImages + `
+    from weighed w` + settleSpentFrom + settleImagesFrom + `
 ), moved as (
     update reply_tasks t set
         status = j.next,
@@ -108,7 +108,7 @@ const settleMoves = `
         recovered_version = nullif(j.recovered, 0), history_turns = j.history_turns, history_dropped = j.history_dropped
     from judged j
     where a.task_id = j.task_id and a.assignment_version = j.version and a.ended_at is null
-        and not (j.verdict = 'accepted' and j.outcome = 'release')
+        and not (j.verdict = 'accepted' and j.outcome = 'release')` + settleEnded + `
 ), regained as (
     update attempts a set
         ended_at = case when j.input_tokens is null then a.ended_at else coalesce(a.ended_at, j.now) end,
@@ -127,8 +127,8 @@ const settleAnswer = `
 select j.n, j.verdict, j.next, false from judged j`
 
 const (
-	settleFreeSQL = settleInput + settleColumns + settleLocked + ` skip locked` + settleMoves + settleCharged + settleAnswer
-	settleHeldSQL = settleInput + settleColumns + settleLocked + settleMoves + settleCharged + settleAnswer
+	settleFreeSQL = settleInput + settleColumns + settleLocked + ` skip locked` + settleMoves + settleCharged + settleSpend + settleAnswer
+	settleHeldSQL = settleInput + settleColumns + settleLocked + settleMoves + settleCharged + settleSpend + settleAnswer
 )
 
 // Settle implements tasks.Store. A task whose row somebody holds for longer than two seconds is VerdictHeld.
