@@ -86,11 +86,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// partitionCollector reads the assignments at each scrape.
+// partitionCollector reads the assignments at each scrape: what only the worker that has a partition knows of it. Lag,
+// commit, end and head of every partition come from the one process that reads them for all (offsets/lag), under other
+// names of the same family: a partition whose worker died must go on having those.
 type partitionCollector struct {
 	c *Consumer
 
-	inFlight, settledAhead, position, committed, end, lag, headAge *prometheus.Desc
+	inFlight, settledAhead, position *prometheus.Desc
 }
 
 func newPartitionCollector(c *Consumer) *partitionCollector {
@@ -102,16 +104,12 @@ func newPartitionCollector(c *Consumer) *partitionCollector {
 		inFlight:     desc("in_flight_records", "Unsettled records held by this worker."),
 		settledAhead: desc("settled_ahead_records", "Records settled beyond the position."),
 		position:     desc("position", "First unsettled offset."),
-		committed:    desc("committed_offset", "Position last committed by this worker, or found at assignment."),
-		end:          desc("end_offset", "End of the partition as of the last fetch."),
-		lag:          desc("lag_records", "Records from the committed position to the end as of the last fetch."),
-		headAge:      desc("head_age_seconds", "Age of the record that holds the position back; 0 with none."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (p *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{p.inFlight, p.settledAhead, p.position, p.committed, p.end, p.lag, p.headAge} {
+	for _, d := range []*prometheus.Desc{p.inFlight, p.settledAhead, p.position} {
 		ch <- d
 	}
 }
@@ -124,18 +122,8 @@ func (p *partitionCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(p.inFlight, float64(s.InFlight))
 		gauge(p.settledAhead, float64(s.SettledAhead))
-		gauge(p.headAge, s.HeadAge.Seconds())
 		if s.Position >= 0 {
 			gauge(p.position, float64(s.Position))
-		}
-		if s.Committed >= 0 {
-			gauge(p.committed, float64(s.Committed))
-		}
-		if s.End >= 0 {
-			gauge(p.end, float64(s.End))
-			if s.Committed >= 0 {
-				gauge(p.lag, float64(max(0, s.End-s.Committed)))
-			}
 		}
 	}
 }

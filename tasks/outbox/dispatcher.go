@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,6 +16,7 @@ type Dispatcher struct {
 	config  Config
 	metrics *metrics
 	wake    chan struct{}
+	leads   atomic.Bool // it reads shard 0
 
 	mu      sync.Mutex
 	leases  error // why the shards' leases could not be renewed; nil when they were
@@ -48,6 +50,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return fmt.Errorf("outbox: client: %w", err)
 	}
 	newLoop(d, client).run(ctx)
+	d.leads.Store(false)
 	d.resign(ctx)
 	return nil
 }
@@ -73,6 +76,10 @@ func (d *Dispatcher) Ready() error {
 	}
 	return nil
 }
+
+// Leads reports whether this dispatcher reads shard 0. One of all that are live does, but for moments: what one process of
+// an installation is to do for all is done by that one.
+func (d *Dispatcher) Leads() bool { return d.leads.Load() }
 
 // report sets one of the two reasons and returns what it was.
 func (d *Dispatcher) report(reason *error, err error) (before error) {

@@ -111,7 +111,7 @@ func (l *loop) assigned(t tenure) {
 	slices.Sort(t.shards)
 	changed := !slices.Equal(t.shards, l.tenure.shards)
 	l.tenure = t
-	l.hand.own(t.shards)
+	l.own(t.shards)
 	if changed {
 		l.metrics.shards.Set(float64(len(t.shards)))
 		l.config.Logger.Info("shards of the outbox", "owner", l.config.Owner, "shards", t.shards)
@@ -119,12 +119,17 @@ func (l *loop) assigned(t tenure) {
 	}
 }
 
+func (l *loop) own(shards []int16) {
+	l.hand.own(shards)
+	l.leads.Store(slices.Contains(shards, 0))
+}
+
 // expire drops all shards when their lease may have ended.
 func (l *loop) expire(now time.Time) {
 	if len(l.hand.shards) == 0 || now.Before(l.tenure.until) {
 		return
 	}
-	l.hand.own(nil)
+	l.own(nil)
 	l.tenure.shards = nil
 	l.metrics.shards.Set(0)
 	l.config.Logger.Error("leases of the outbox's shards ended; nothing is published until they are renewed",

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -205,6 +206,19 @@ func (o *Outbox) Promote(ctx context.Context, limit int) (int, error) {
 		return 0, fmt.Errorf("promote due handoffs: %w", err)
 	}
 	return moved, nil
+}
+
+const leaderOfShards = `
+select owner from outbox_shards where shard = 0 and lease_until > clock_timestamp()`
+
+// Leader is the live dispatcher that reads shard 0, and does what one process does for all; "" while there is none.
+func (o *Outbox) Leader(ctx context.Context) (string, error) {
+	var owner string
+	err := o.pool.QueryRow(ctx, leaderOfShards, perRun).Scan(&owner)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("leader of the outbox's shards: %w", err)
+	}
+	return owner, nil
 }
 
 // Both numbers come from the low ends of the shards, never from the whole table. The first of a shard is its oldest,

@@ -29,6 +29,13 @@ func (r *readiness) set(state string) {
 	r.state = state
 }
 
+// running reports whether all parts are there: until then they may be read by nobody but the start.
+func (r *readiness) running() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state == ""
+}
+
 func (r *readiness) add(name string, check func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,6 +85,7 @@ const adminPage = `<!doctype html>
 <li><a href="/readyz">/readyz</a>: can its roles work, and if not, why</li>
 <li><a href="/healthz">/healthz</a>: the process is alive</li>
 <li><a href="/metrics">/metrics</a>: for Prometheus</li>
+<li><a href="/lag.json">/lag.json</a>: how far the group is behind, and why</li>
 <li><a href="/debug/pprof/">/debug/pprof/</a>: profiles</li>
 </ul></body></html>
 `
@@ -100,6 +108,7 @@ func (n *Node) adminHandler(registry *prometheus.Registry) http.Handler {
 		}
 		writeJSON(w, status, report)
 	})
+	mux.HandleFunc("GET /lag.json", n.serveLag)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

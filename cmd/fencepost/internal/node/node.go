@@ -11,9 +11,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/fencepost/fencepost/consumer"
 	"github.com/fencepost/fencepost/migrations"
+	"github.com/fencepost/fencepost/offsets/lag"
 	"github.com/fencepost/fencepost/tasks/httpapi"
 	"github.com/fencepost/fencepost/tasks/outbox"
 	"github.com/fencepost/fencepost/tasks/postgres"
@@ -33,6 +35,8 @@ type Node struct {
 	api        *httpapi.Server
 	dispatcher *outbox.Dispatcher
 	worker     *consumer.Consumer
+	lag        *lag.Monitor // only with the dispatcher
+	lagClient  *kgo.Client
 
 	apiListener, adminListener net.Listener
 	services                   []*service // in the order they are stopped
@@ -182,6 +186,9 @@ func (n *Node) Stop() {
 	}
 	for _, s := range n.services {
 		s.stop()
+	}
+	if n.lagClient != nil {
+		n.lagClient.Close()
 	}
 	if n.store != nil {
 		n.store.Close()

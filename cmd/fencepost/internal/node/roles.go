@@ -39,7 +39,7 @@ func (n *Node) buildDispatcher() error {
 		return err
 	}
 	n.ready.add("dispatcher", func(context.Context) error { return n.dispatcher.Ready() })
-	return nil
+	return n.buildLag()
 }
 
 func (n *Node) buildWorker() error {
@@ -97,7 +97,7 @@ func (n *Node) beginRoles() {
 			return n.hints.Listen(ctx, postgres.ChannelHandoffs, n.dispatcher.Wake)
 		})
 		sweeps := n.begin("sweep", func(ctx context.Context) error { return n.sweep(ctx, n.store, sweepEvery) })
-		n.services = append(n.services, n.begin("dispatcher", n.dispatcher.Run), listens, sweeps)
+		n.services = append(n.services, n.begin("dispatcher", n.dispatcher.Run), n.begin("lag", n.lag.Run), listens, sweeps)
 	}
 	if n.worker != nil {
 		n.services = append(n.services, n.begin("worker", n.worker.Run))
