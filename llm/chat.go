@@ -156,9 +156,14 @@ func (c *Chat) hidden() []string {
 		if err != nil {
 			return out
 		}
-		if text, ok := token.(string); ok && len(text) >= 8 {
-			out = append(out, text)
+		text, ok := token.(string)
+		if !ok || len(text) < 8 {
+			continue
 		}
+		if strings.HasPrefix(text, "data:") { // megabytes of an image, for as long as the call lasts
+			text = strings.Clone(clip(text, 1<<10))
+		}
+		out = append(out, text)
 	}
 }
 

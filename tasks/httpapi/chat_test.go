@@ -427,3 +427,26 @@ func TestModels(t *testing.T) {
 	}
 	a.do("GET", "/v1/models", "", "Authorization", "").chatError(t, http.StatusUnauthorized, "unauthorized", false)
 }
+
+func TestChatUsageIsThatOfTheAttemptThatMadeTheReply(t *testing.T) {
+	call := func(in, out int64) tasks.Call { return tasks.Call{InputTokens: &in, OutputTokens: &out} }
+	found := tasks.Attempt{Version: 3, Outcome: tasks.AttemptAccepted, Call: call(0, 0)}
+	found.Recovered = 1
+	for name, tc := range map[string]struct {
+		attempts []tasks.Attempt
+		want     int64 // -1: not known
+	}{
+		"accepted":  {[]tasks.Attempt{{Version: 1, Outcome: tasks.AttemptFailed, Call: call(1, 2)}, {Version: 2, Outcome: tasks.AttemptAccepted, Call: call(10, 20)}}, 30},
+		"recovered": {[]tasks.Attempt{{Version: 1, Outcome: tasks.AttemptUnknown, Call: call(100, 200)}, {Version: 2, Outcome: tasks.AttemptFailed}, found}, 300},
+		"unknown":   {[]tasks.Attempt{{Version: 1, Outcome: tasks.AttemptAccepted}}, -1},
+		"none":      {nil, -1},
+	} {
+		got := int64(-1)
+		if u := usageOf(tc.attempts); u != nil {
+			got = u.Total
+		}
+		if got != tc.want {
+			t.Errorf("%s: %d tokens, want %d", name, got, tc.want)
+		}
+	}
+}

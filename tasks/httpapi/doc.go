@@ -7,7 +7,8 @@
 //     claims that nothing was stored. A repeat is safe, since the key decides (I6).
 //   - Another workspace's object is answered exactly as one that does not exist (I8).
 //   - Every input is bounded: body, fields, headers, waiters, requests and bytes in hand.
-//   - Every error is application/problem+json with a stable code and, where one is to blame, the field.
+//   - Every error is application/problem+json with a stable code and, where one is to blame, the field; at the door below it
+//     has OpenAI's shape, with the same codes.
 //
 // Checks come in this order: credentials, scope, Idempotency-Key, conversation, body, room (admit.go), store. So a request
 // that is refused has bound no key, and one without the scope learns of nothing but its own API key.
@@ -37,6 +38,22 @@
 //     canonical JSON (canonical.go). What is stored and sent on is what came.
 //   - Fencepost-Saved-Amount and -Tokens, on a replay of a finished task, are what that task has cost altogether.
 //   - Cancelling says in "changed" whether it changed anything.
+//
+// # The OpenAI-compatible door
+//
+// POST /v1/chat/completions (chat.go) makes a task in a conversation of its own and waits for it. Messages and parameters
+// are stored and sent on byte for byte; what is not in the tables (chatfields.go, chatmessages.go) is refused by name, and
+// what asks for nothing (n: 1, store: false, null) is left out. Metadata is the task's, and is not sent on.
+//
+//   - stream and stream_options are no inputs of the answer: a reply that was asked for whole can be asked for as a stream.
+//   - A wait that ends first, at Limits.MaxChatWait, is 409 idempotency_in_progress; a client that leaves cancels nothing.
+//   - A task that has failed for good answers the same error each time, its class as the code: 400 permanent, 422
+//     rejected_output, 429 quota and rate_limited, 502 ambiguous and not_sent, 503 overloaded, 504 deadline, 410 cancelled,
+//     500 what is our fault. X-Should-Retry says what SDKs cannot read off a status: true only where the same request may come
+//     to something else.
+//   - A stream sends nothing before the first token, so that an early failure has its status. Once another attempt has taken
+//     over, it goes on only behind a saved reply that begins with what was sent; else it ends with attempt_replaced. A stream
+//     that does not end with [DONE] is no answer.
 //
 // # Who owns what
 //
