@@ -28,10 +28,10 @@ var verdicts = [...]struct {
 	// lasting: only a person ends it. The end of a call that had begun before says nothing of it.
 	lasting bool
 }{
-	saysQuota:       {"quota", 1, 30 * time.Second, 10 * time.Minute, true},
-	saysConfig:      {"config", 5, 30 * time.Second, 10 * time.Minute, true}, // one message can name a wrong model
-	saysUnreachable: {"unreachable", 10, time.Second, 30 * time.Second, false},
-	saysFailing:     {"failing", 20, time.Second, 30 * time.Second, false},
+	saysQuota:       {"quota", 1, 5 * time.Second, 10 * time.Minute, true},
+	saysConfig:      {"config", 5, 5 * time.Second, 10 * time.Minute, true}, // one message can name a wrong model
+	saysUnreachable: {"unreachable", 10, time.Second, 10 * time.Second, false},
+	saysFailing:     {"failing", 20, time.Second, 10 * time.Second, false},
 }
 
 // verdictOf returns the verdict, and whether one call is enough for it.

@@ -26,12 +26,12 @@ var ends = map[string]*Failure{
 func TestBreaker(t *testing.T) {
 	for _, script := range []string{
 		// what opens it
-		"quota =open,quota,30s",
-		"key =open,config,30s",
-		"4*404 =closed 404 =open,config,30s",
-		"4*404 ok 4*404 =closed redirect =open,config,30s",
+		"quota =open,quota,5s",
+		"key =open,config,5s",
+		"4*404 =closed 404 =open,config,5s",
+		"4*404 ok 4*404 =closed redirect =open,config,5s",
 		"4*404 bad 4*404 429 4*404 refused 4*404 reset 4*404 =closed",
-		"4*404 local cancelled left 404 =open,config,30s", // what says nothing is not in between
+		"4*404 local cancelled left 404 =open,config,5s", // what says nothing is not in between
 		"9*refused =closed refused =open,unreachable,1s",
 		"9*refused reset 9*refused bad 9*refused 429 9*refused =closed",
 		"9*refused 5*left cancelled local refused =open,unreachable,1s",
@@ -41,13 +41,13 @@ func TestBreaker(t *testing.T) {
 		"50*429 50*unnoted 50*cancelled 50*left 50*local 50*bad 50*rejected =closed",
 
 		// the cool-down, and what ends it
-		"quota wait probe:quota =open,quota,1m0s wait probe:quota =open,quota,2m0s wait probe:quota =open,quota,4m0s wait probe:quota =open,quota,8m0s wait probe:quota =open,quota,10m0s wait probe:quota =open,quota,10m0s",
-		"20*reset wait probe:reset =open,failing,2s wait probe:busy wait probe:reset =open,failing,8s wait probe:reset wait probe:reset =open,failing,30s wait probe:reset =open,failing,30s wait probe:ok =closed 20*reset =open,failing,1s",
+		"quota wait probe:quota =open,quota,10s wait probe:quota =open,quota,20s wait probe:quota =open,quota,40s wait probe:quota =open,quota,1m20s wait probe:quota =open,quota,2m40s wait probe:quota =open,quota,5m20s wait probe:quota =open,quota,10m0s wait probe:quota =open,quota,10m0s",
+		"20*reset wait probe:reset =open,failing,2s wait probe:busy wait probe:reset =open,failing,8s wait probe:reset wait probe:reset =open,failing,10s wait probe:reset =open,failing,10s wait probe:ok =closed 20*reset =open,failing,1s",
 		"quota wait probe:ok =closed", "quota wait probe:rejected =closed", "quota wait probe:bad =closed", "quota wait probe:429 =closed",
-		"quota wait probe:404 =closed", "key wait probe:404 =open,config,1m0s", "key wait probe:bad =closed",
-		"quota wait probe:reset =open,quota,30s", "quota wait probe:refused =open,quota,30s wait probe:quota =open,quota,1m0s",
-		"quota wait probe:key =open,config,1m0s",
-		"20*reset wait probe:quota =open,quota,30s", "20*reset wait probe:refused =open,unreachable,2s", "10*refused wait probe:key =open,config,30s",
+		"quota wait probe:404 =closed", "key wait probe:404 =open,config,10s", "key wait probe:bad =closed",
+		"quota wait probe:reset =open,quota,5s", "quota wait probe:refused =open,quota,5s wait probe:quota =open,quota,10s",
+		"quota wait probe:key =open,config,10s",
+		"20*reset wait probe:quota =open,quota,5s", "20*reset wait probe:refused =open,unreachable,2s", "10*refused wait probe:key =open,config,5s",
 		"quota wait probe:cancelled =half_open,quota probe:left =half_open,quota probe:local =half_open,quota probe:ok =closed",
 		"quota wait =half_open,quota 10m =half_open,quota probe:ok =closed",
 
@@ -56,17 +56,17 @@ func TestBreaker(t *testing.T) {
 		"quota wait admit blocked withdraw probe:ok =closed",
 
 		// calls that began before it opened
-		"late:9 quota late=ok late=bad late=rejected =open,quota,30s wait late=ok =half_open,quota",
-		"late:9 quota late=quota late=quota late=reset =open,quota,30s",
+		"late:9 quota late=ok late=bad late=rejected =open,quota,5s wait late=ok =half_open,quota",
+		"late:9 quota late=quota late=quota late=reset =open,quota,5s",
 		"late:2 quota wait admit late=ok =half_open,quota late=ok =half_open,quota probe=ok =closed",
 		"late:2 quota wait admit late=quota =half_open,quota blocked late=reset blocked probe=ok =closed",
 		"same:2 quota wait admit same=ok =half_open,quota same=ok =half_open,quota same=ok =closed", // one of three is the probe's, the last at worst
-		"same:2 quota wait admit same=quota =open,quota,1m0s",
+		"same:2 quota wait admit same=quota =open,quota,10s",
 		"same:200 quota 11m admit same=ok =closed", // none of them is under way any more
 		"late:2 quota late-withdraw late-withdraw wait admit probe=ok =closed",
 		"late:9 20*reset late=bad =closed", "late:9 20*reset late=ok =closed", "late:9 10*refused wait admit late=ok =closed",
-		"late:9 20*reset late=429 late=reset late=404 =open,failing,1s", "late:9 20*reset late=quota =open,quota,30s", "late:9 10*refused wait admit late=key =open,config,30s",
-		"late:9 key late=quota =open,config,30s",
+		"late:9 20*reset late=429 late=reset late=404 =open,failing,1s", "late:9 20*reset late=quota =open,quota,5s", "late:9 10*refused wait admit late=key =open,config,5s",
+		"late:9 key late=quota =open,config,5s",
 	} {
 		t.Run(script, func(t *testing.T) {
 			c := newClocked(GateConfig{})
@@ -177,7 +177,7 @@ func TestBreakerSaysWhy(t *testing.T) {
 		_, _ = c.Admit("w")
 		c.Done("w", 0, ends["quota"])
 	}
-	if s := c.State(); s.Breaker != "open" || s.Reason != "quota" || s.Message != "no money" || !s.Since.Equal(start) || s.Opened != 1 || !s.Until.Equal(c.now.Add(4*time.Minute)) {
+	if s := c.State(); s.Breaker != "open" || s.Reason != "quota" || s.Message != "no money" || !s.Since.Equal(start) || s.Opened != 1 || !s.Until.Equal(c.now.Add(40*time.Second)) {
 		t.Errorf("%+v", s)
 	}
 	c.now = c.now.Add(c.Blocked())

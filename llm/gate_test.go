@@ -301,7 +301,7 @@ func TestGateJitter(t *testing.T) {
 		c.now = c.now.Add(c.Blocked())
 	}
 	c.Done("a", 0, &Failure{Class: Quota})
-	if d := c.Blocked(); d < 22*time.Second || d > 23*time.Second {
+	if d := c.Blocked(); d < 3700*time.Millisecond || d > 3800*time.Millisecond {
 		t.Errorf("cool-down of %v", d)
 	}
 }
