@@ -111,7 +111,7 @@ func verdict(p *Partition, w []Sample, rules Rules) (Status, string) {
 	if p.SettledAhead > 0 && p.LagSeconds.Duration() >= rules.BlockedAfter && (held >= rules.BlockedAfter || held == whole && blocks(p, w)) {
 		return Blocked, fmt.Sprintf("%s holds %d settled offsets back", name, p.SettledAhead)
 	}
-	if len(w) < 2 {
+	if len(w) < 2 && p.LagSeconds.Duration() >= rules.Patience {
 		return Unknown, "one look does not say whether it moves"
 	}
 	long := func(d time.Duration) bool {

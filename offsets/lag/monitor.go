@@ -53,18 +53,25 @@ func NewMonitor(c MonitorConfig) *Monitor {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Monitor{config: c, turn: make(chan struct{}, 1), history: NewHistory(c.Rules, c.Every, c.Keep)}
+	return &Monitor{config: c, turn: make(chan struct{}, 1), history: newHistory(c)}
 }
+
+// newHistory takes a sample that is a little early: one that comes when another has just asked is not read anew.
+func newHistory(c MonitorConfig) *History { return NewHistory(c.Rules, max(0, c.Every-fresh), c.Keep) }
 
 // Run takes the samples until ctx is done.
 func (m *Monitor) Run(ctx context.Context) error {
-	tick := time.NewTicker(m.config.Every)
+	tick := time.NewTicker(min(time.Second, m.config.Every)) // so often is looked who is elected
 	defer tick.Stop()
+	var due time.Time
 	for {
-		if m.Elected() {
-			_, _ = m.Report(ctx) // told by the reading itself
-		} else {
+		switch now := time.Now(); {
+		case !m.Elected():
 			m.forget()
+			due = time.Time{}
+		case !now.Before(due):
+			_, _ = m.Report(ctx) // told by the reading itself
+			due = now.Add(m.config.Every)
 		}
 		select {
 		case <-ctx.Done():
@@ -77,7 +84,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 // Elected reports whether this process is the one that reads.
 func (m *Monitor) Elected() bool { return m.config.Elected() }
 
-// Group and topic that are read.
+// Group is the group that is read.
 func (m *Monitor) Group() string { return m.config.Group }
 
 // Topic is the topic that is read.
@@ -146,6 +153,6 @@ func (m *Monitor) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, some := m.history.Latest(); some {
-		m.history = NewHistory(m.config.Rules, m.config.Every, m.config.Keep)
+		m.history = newHistory(m.config)
 	}
 }

@@ -26,7 +26,7 @@ func Await(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.Kafka.client(c.Logger)
+	client, err := c.Kafka.Client(c.Logger)
 	if err != nil {
 		return err
 	}

@@ -90,17 +90,23 @@ func (k Kafka) mechanism() (sasl.Mechanism, error) {
 	return nil, fmt.Errorf("unknown SASL mechanism %q", k.SASL)
 }
 
-// client is a client for administration: it fails soon rather than trying on, since its user waits.
-func (k Kafka) client(log *slog.Logger) (*kgo.Client, error) {
+// Client is a client for administration: it fails soon rather than trying on, since its user waits.
+func (k Kafka) Client(log *slog.Logger) (*kgo.Client, error) {
 	opts, err := k.Options("admin", nil, log)
 	if err != nil {
 		return nil, err
 	}
-	return kgo.NewClient(append(opts,
+	return kgo.NewClient(append(opts, impatient()...)...)
+}
+
+// impatient has requests fail soon.
+func impatient() []kgo.Opt {
+	return []kgo.Opt{
 		// Looking up a topic answers from what was known this long ago: at the default of 5 s a topic that was just created
 		// is unknown for 5 s.
-		kgo.MetadataMinAge(100*time.Millisecond),
-		kgo.RetryTimeout(3*time.Second), kgo.DialTimeout(3*time.Second), kgo.RequestTimeoutOverhead(3*time.Second))...)
+		kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.RetryTimeout(3 * time.Second), kgo.DialTimeout(3 * time.Second), kgo.RequestTimeoutOverhead(3 * time.Second),
+	}
 }
 
 // clientMetrics counts all clients that share it as one. kprom registers its metrics anew for each client, which a

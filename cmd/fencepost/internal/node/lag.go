@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,14 +35,6 @@ func (n *Node) buildLag() error {
 	})
 	n.registry.MustRegister(n.lag.Collector(), newTaskCollector(n.store, n.dispatcher.Leads))
 	return nil
-}
-
-// impatient has requests fail soon: whoever asks for the lag waits for it.
-func impatient() []kgo.Opt {
-	return []kgo.Opt{
-		kgo.MetadataMinAge(100 * time.Millisecond),
-		kgo.RetryTimeout(3 * time.Second), kgo.DialTimeout(3 * time.Second), kgo.RequestTimeoutOverhead(3 * time.Second),
-	}
 }
 
 // LagPositions reads positions that are kept with the replies.

@@ -31,7 +31,7 @@ const day = 24 * time.Hour
 // Records point at tasks and are worthless once those have ended, so a week is kept, to have something to look back at;
 // dead letters stay for a month, since people look at them.
 func CreateTopics(ctx context.Context, k Kafka, partitions int32, replicas int16, log *slog.Logger) ([]Topic, error) {
-	client, err := k.client(log)
+	client, err := k.Client(log)
 	if err != nil {
 		return nil, err
 	}

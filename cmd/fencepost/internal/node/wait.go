@@ -52,7 +52,7 @@ func (c Config) await(ctx context.Context, what string, try func(context.Context
 
 // awaitKafka waits for the brokers and checks the topics.
 func (c Config) awaitKafka(ctx context.Context) error {
-	client, err := c.Kafka.client(c.Logger)
+	client, err := c.Kafka.Client(c.Logger)
 	if err != nil {
 		return err
 	}
