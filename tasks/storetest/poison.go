@@ -27,13 +27,20 @@ var poisonTests = []test{
 			"long key":             func(s *tasks.Submission) { s.Key = strings.Repeat("k", tasks.MaxKey+1) },
 			"key beyond ASCII":     func(s *tasks.Submission) { s.Key = "clé" },
 			"long content":         func(s *tasks.Submission) { s.Request.Content = strings.Repeat("x", tasks.MaxInputText+1) },
-			"no attempts":          func(s *tasks.Submission) { s.MaxAttempts = 0 },
-			"too many attempts":    func(s *tasks.Submission) { s.MaxAttempts = math.MaxInt32 + 1 },
-			"interruptions":        func(s *tasks.Submission) { s.MaxInterruptions = -1 },
-			"output tokens":        func(s *tasks.Submission) { s.Request.MaxOutputTokens = ptr(math.MaxInt32 + 1) },
-			"no deadline":          func(s *tasks.Submission) { s.DeadlineAfter = 0 },
-			"kind":                 func(s *tasks.Submission) { s.Kind = "other" },
-			"on ambiguous":         func(s *tasks.Submission) { s.OnAmbiguous = "" },
+			"chat is no array":     func(s *tasks.Submission) { s.Request.Chat = chatOf(`{}`, "") },
+			"chat is no JSON":      func(s *tasks.Submission) { s.Request.Chat = chatOf("[\x00]", "") },
+			"no chat messages":     func(s *tasks.Submission) { s.Request.Chat = chatOf("", "{}") },
+			"chat params":          func(s *tasks.Submission) { s.Request.Chat = chatOf("[]", `[]`) },
+			"long chat": func(s *tasks.Submission) {
+				s.Request.Chat = chatOf(`["`+strings.Repeat("x", tasks.MaxInputText-6)+`"]`, "{\"\":0}")
+			},
+			"no attempts":       func(s *tasks.Submission) { s.MaxAttempts = 0 },
+			"too many attempts": func(s *tasks.Submission) { s.MaxAttempts = math.MaxInt32 + 1 },
+			"interruptions":     func(s *tasks.Submission) { s.MaxInterruptions = -1 },
+			"output tokens":     func(s *tasks.Submission) { s.Request.MaxOutputTokens = ptr(math.MaxInt32 + 1) },
+			"no deadline":       func(s *tasks.Submission) { s.DeadlineAfter = 0 },
+			"kind":              func(s *tasks.Submission) { s.Kind = "other" },
+			"on ambiguous":      func(s *tasks.Submission) { s.OnAmbiguous = "" },
 			"regenerate nothing": func(s *tasks.Submission) {
 				s.Kind, s.Regenerates = tasks.KindRegenerate, taken.TaskID // and a message that is not there
 			},
