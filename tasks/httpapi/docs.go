@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ var docsPage = sync.OnceValues(func() ([]byte, error) {
 	if err := json.Unmarshal(openAPI, &o); err != nil {
 		return nil, err
 	}
-	page, err := template.New("docs").Funcs(template.FuncMap{"kind": kindOfSchema, "pretty": pretty, "last": lastName, "upper": strings.ToUpper}).Parse(docsTemplate)
+	page, err := template.New("docs").Funcs(template.FuncMap{"kind": kindOfSchema, "prose": prose, "pretty": pretty, "last": lastName, "upper": strings.ToUpper}).Parse(docsTemplate)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +150,13 @@ func (o *outline) Response(r outlineResponse) outlineResponse {
 		return o.Components.Responses.find(r.Ref)
 	}
 	return r
+}
+
+var quotedCode = regexp.MustCompile("`([^`]+)`")
+
+// prose is a description with its code marked.
+func prose(text string) template.HTML {
+	return template.HTML(quotedCode.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>"))
 }
 
 func lastName(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
