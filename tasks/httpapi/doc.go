@@ -38,6 +38,17 @@
 //     canonical JSON (canonical.go). What is stored and sent on is what came.
 //   - Fencepost-Saved-Amount and -Tokens, on a replay of a finished task, are what that task has cost altogether.
 //   - Cancelling says in "changed" whether it changed anything.
+//   - Regenerating is allowed of any task of the workspace, also of one that goes on. The body may be empty, or have model,
+//     temperature, max_output_tokens and metadata; all else is as it was, a template's text included. Attempts and deadline
+//     are this server's defaults.
+//   - The id of an event is a cursor (cursor.go) and means the same to every process. After one that says that the task has
+//     ended there is nothing: 204, which is what ends an EventSource. One that is newer than the task is answered by reset.
+//   - A status has no more of the task than its state, since it is told without asking the store. Of states that came and
+//     went between two polls only the last is told.
+//   - Tokens are a courtesy. When some are lost, those after them are not told, and the reply has all; a reset comes only
+//     from another attempt. What was not had when the task ends is not sent any more.
+//   - A stream is as long as its task. Its key is looked up again while it lasts, so that a revoked one ends it within
+//     seconds of the next event.
 //
 // # The OpenAI-compatible door
 //
@@ -57,16 +68,17 @@
 //
 // # Who owns what
 //
-// Run owns the goroutines of the batcher (batch.go: one collector, a few committers) and of the waiter hub (wait.go:
-// one poll for all waiters) and tells the store which keys were used (touch.go), and returns when they have ended.
+// Run owns the goroutines of the batcher (batch.go: one collector, a few committers) and of the waiter hub (hub.go:
+// one poll for all waiters and streams) and tells the store which keys were used (touch.go), and returns when they have ended.
 // Handlers own nothing that outlives them; a submission whose client went away is finished all the same. hub.mu guards
 // the waiters, keyCache.mu the known keys; neither is held over a call of the store.
 //
-// Ending in order: Drain (for http.Server.RegisterOnShutdown) lets waits end as they stand, http.Server.Shutdown waits for
+// Ending in order: Drain (for http.Server.RegisterOnShutdown) lets waits end as they stand and has streams connect again
+// elsewhere, http.Server.Shutdown waits for
 // the handlers, then Run's context is cancelled and what is still queued is stored.
 //
 // # What it does not do
 //
 // It has no timeouts for slow clients: those are http.Server's (MaxHeaderBytes, ReadHeaderTimeout, ReadTimeout and
-// WriteTimeout, which a wait moves). It never calls a model and knows no Kafka.
+// WriteTimeout, which a wait moves). Only a stream's reader is timed here (stream.go), since nothing else would be. It never calls a model and knows no Kafka.
 package httpapi

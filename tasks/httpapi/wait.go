@@ -68,10 +68,15 @@ func (s *Server) task(ctx context.Context, workspace string, id uuid.UUID) (task
 func (s *Server) finished(ctx context.Context, workspace string, id uuid.UUID) (tasks.Task, error) {
 	v, err, _ := s.reading.Do(string(id[:]), func() (any, error) {
 		// Callers share the read, so none of them may cancel it.
-		ctx := context.WithoutCancel(ctx)
-		s.reads <- struct{}{}
-		defer func() { <-s.reads }()
-		return s.task(ctx, workspace, id)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.ReadTimeout)
+		defer cancel()
+		select {
+		case s.reads <- struct{}{}:
+			defer func() { <-s.reads }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return s.store.Task(ctx, workspace, id)
 	})
 	if err != nil {
 		return tasks.Task{}, err

@@ -31,8 +31,8 @@ type event struct {
 	attempt int    // token, reset
 	index   int    // token: of the first token in text within its attempt, from 0
 	text    string // token: one token or several
-	// task is all of it in a reply and an error. In a status only ID, Workspace, Status, Version and Attempts are set: it is
-	// told without asking the store.
+	// task is all of it in a reply and an error. In a status only ID, Status, Version and Attempts are set: it is told
+	// without asking the store.
 	task *tasks.Task
 	at   cursor // after the event: where a reader that has seen it goes on
 }
