@@ -314,7 +314,7 @@ func TestRequestBytesAreBounded(t *testing.T) {
 }
 
 func TestStoppedServerRefuses(t *testing.T) {
-	m, err := newMetrics(nil, nil, nil)
+	m, err := newMetrics(nil, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,10 +86,11 @@ func (d *door) whole() (int, error) {
 	s, wait := d.s, d.s.limits.MaxChatWait
 	// As in getTask: the wait is no slowness of the client's.
 	_ = http.NewResponseController(d.c.w).SetWriteDeadline(time.Now().Add(wait + s.limits.ReadTimeout + writeTime))
-	task, err := s.await(d.c.r.Context(), d.c.workspace, d.result.TaskID, wait)
+	awaited, err := s.await(d.c.r.Context(), d.c.workspace, d.result.TaskID, wait)
 	if err != nil {
 		return 0, d.unread(err)
 	}
+	task := *awaited
 	if !task.Status.Terminal() {
 		select {
 		case <-s.hub.draining:

@@ -46,11 +46,11 @@ func (s *Server) getEvents(c *call) (int, error) {
 		return 0, p
 	}
 	if from.status.Terminal() || c.r.Method == http.MethodHead {
-		task, err := s.task(c.r.Context(), c.workspace, id)
+		now, err := s.look(c.r.Context(), c.workspace, id)
 		if err != nil {
 			return 0, err
 		}
-		if task.Status == from.status {
+		if now.Status == from.status {
 			// It has had the last event. This is what tells an EventSource not to connect again.
 			c.w.WriteHeader(http.StatusNoContent)
 			return http.StatusNoContent, nil

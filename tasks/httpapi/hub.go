@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,6 +35,7 @@ type hub struct {
 	kick     chan struct{} // capacity 1: something may have happened
 	draining chan struct{} // closed by drain: nobody watches any more
 	drain    func()
+	queries  atomic.Int64 // that were made
 
 	mu     sync.Mutex
 	count  int
@@ -215,11 +217,11 @@ func (h *hub) poll(ctx context.Context, look bool) error {
 	var pieces []tasks.LivePiece
 	if look {
 		var err error
-		if pieces, err = inChunks(ctx, h.cursors(), h.live.Live); err != nil && ctx.Err() == nil {
+		if pieces, err = inChunks(ctx, h, h.cursors(), h.live.Live); err != nil && ctx.Err() == nil {
 			h.log.Debug("running texts could not be read; they are a courtesy", "err", err)
 		}
 	}
-	_, err := inChunks(ctx, h.ids(), func(ctx context.Context, ids []uuid.UUID) ([]struct{}, error) {
+	_, err := inChunks(ctx, h, h.ids(), func(ctx context.Context, ids []uuid.UUID) ([]struct{}, error) {
 		progress, err := h.watched.Progress(ctx, ids)
 		h.tell(progress)
 		return nil, err
@@ -229,10 +231,11 @@ func (h *hub) poll(ctx context.Context, look bool) error {
 }
 
 // inChunks asks for all in queries of bounded size and time.
-func inChunks[In, Out any](ctx context.Context, all []In, ask func(context.Context, []In) ([]Out, error)) (out []Out, err error) {
+func inChunks[In, Out any](ctx context.Context, h *hub, all []In, ask func(context.Context, []In) ([]Out, error)) (out []Out, err error) {
 	for len(all) > 0 && err == nil {
 		n := min(len(all), pollChunk)
 		ctx, cancel := context.WithTimeout(ctx, pollMax)
+		h.queries.Add(1)
 		var some []Out
 		some, err = ask(ctx, all[:n])
 		cancel()

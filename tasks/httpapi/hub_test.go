@@ -113,7 +113,7 @@ func TestWaitIsNotAnsweredByWhatIsNoEnd(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		s := b.server(nil)
 		id := b.submit()
-		done := make(chan tasks.Task, 1)
+		done := make(chan *tasks.Task, 1)
 		go func() {
 			task, err := s.await(b.ctx, "w1", id, time.Hour)
 			if err != nil {
@@ -174,4 +174,62 @@ type noTexts struct{ tasks.LiveTexts }
 
 func (noTexts) Live(context.Context, []tasks.LiveCursor) ([]tasks.LivePiece, error) {
 	return nil, errors.New("gone")
+}
+
+// slowly answers when it is told to.
+type slowly struct {
+	tasks.Watched
+	asks chan int
+}
+
+func (s slowly) Progress(ctx context.Context, ids []uuid.UUID) ([]tasks.Progress, error) {
+	s.asks <- len(ids)
+	return s.Watched.Progress(ctx, ids)
+}
+
+// Those who connect while others are looked for are looked for together; each is told of its own only.
+func TestThoseWhoConnectAtOnceAreLookedForTogether(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		watched := slowly{Watched: b.store, asks: make(chan int)}
+		s := b.server(func(c *Config) { c.Watched = watched })
+		id := b.submit()
+		answers := make(chan error, 1000)
+		ask := func(workspace string, id uuid.UUID) {
+			go func() {
+				p, err := s.look(b.ctx, workspace, id)
+				if err == nil && (p.TaskID != id || p.Status != tasks.StatusQueued) {
+					err = fmt.Errorf("progress %+v", p)
+				}
+				answers <- err
+			}()
+		}
+		ask("w1", id)
+		synctest.Wait()
+		for range 300 {
+			ask("w1", id)
+			ask("w2", id)
+			ask("w1", uuid.Must(uuid.NewV7()))
+		}
+		synctest.Wait()
+		if n := <-watched.asks; n != 1 {
+			t.Errorf("the first look is for %d", n)
+		}
+		if n := <-watched.asks; n != 900 {
+			t.Errorf("the second look is for %d", n)
+		}
+		found := 0
+		for range 901 {
+			if err := <-answers; err == nil {
+				found++
+			} else if !errors.Is(err, tasks.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		if found != 301 {
+			t.Errorf("%d were found, want 301", found)
+		}
+		if n := s.hub.queries.Load(); n != 2 {
+			t.Errorf("%d queries", n)
+		}
+	})
 }

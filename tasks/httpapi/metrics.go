@@ -17,7 +17,7 @@ type metrics struct {
 	batches  prometheus.Histogram
 }
 
-func newMetrics(r prometheus.Registerer, waiting, queued func() float64) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, waiting, polled, queued func() float64) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fencepost_http_requests_total", Help: "Requests answered, by route and status.",
@@ -40,8 +40,11 @@ func newMetrics(r prometheus.Registerer, waiting, queued func() float64) (*metri
 	var errs []error
 	for _, c := range []prometheus.Collector{m.requests, m.problems, m.seconds, m.batches,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "fencepost_http_waiting_requests", Help: "Requests that wait for their task to finish.",
+			Name: "fencepost_http_waiting_requests", Help: "Requests that wait for their task, in wait and in streams.",
 		}, waiting),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "fencepost_http_waiting_queries_total", Help: "Queries for all who wait together; what each asks for itself is not among them.",
+		}, polled),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fencepost_http_submit_queue", Help: "Submissions that are not in a transaction yet.",
 		}, queued),

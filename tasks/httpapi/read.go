@@ -42,7 +42,12 @@ func (s *Server) getTask(c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return writeJSON(c.w, http.StatusOK, viewTask(task))
+	return writeTask(c.w, task)
+}
+
+// writeTask keeps the view off the stack of those that wait.
+func writeTask(w http.ResponseWriter, task *tasks.Task) (int, error) {
+	return writeJSON(w, http.StatusOK, viewTask(*task))
 }
 
 // getAttempts answers the ledger of a task.

@@ -221,7 +221,7 @@ func TestMetrics(t *testing.T) {
 		got[f.GetName()] = len(f.GetMetric())
 	}
 	want := map[string]int{"fencepost_http_requests_total": 3, "fencepost_http_problems_total": 1, "fencepost_http_request_seconds": 3, "fencepost_http_submit_batch_size": 1,
-		"fencepost_http_submit_queue": 1, "fencepost_http_waiting_requests": 1}
+		"fencepost_http_submit_queue": 1, "fencepost_http_waiting_requests": 1, "fencepost_http_waiting_queries_total": 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)
 	}

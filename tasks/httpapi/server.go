@@ -26,6 +26,7 @@ type Server struct {
 	keys      *keyCache
 	batcher   *batcher
 	hub       *hub
+	looks     *looks
 	heartbeat time.Duration      // of streams
 	reading   singleflight.Group // of tasks that have ended
 	reads     chan struct{}      // a slot for each of these reads at once
@@ -57,10 +58,12 @@ func New(c Config) (*Server, error) {
 		heartbeat: heartbeat,
 		reads:     make(chan struct{}, maxReads),
 	}
+	s.looks = newLooks(s.hub)
 	workspaces, _ := c.Backlog.(WorkspaceBacklog)
 	s.quota = newQuota(workspaces, c.Limits.WorkspaceMaxUnfinished, c.Logger)
 	s.metrics, err = newMetrics(c.Registerer,
 		func() float64 { return float64(s.hub.waiting()) },
+		func() float64 { return float64(s.hub.queries.Load()) },
 		func() float64 { return float64(len(s.batcher.queue)) })
 	if err != nil {
 		return nil, err
@@ -78,6 +81,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 func (s *Server) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.hub.run(ctx) })
+	wg.Go(func() { s.looks.run(ctx) })
 	wg.Go(func() { s.shed.run(ctx) })
 	wg.Go(func() { s.keys.touches.run(ctx) })
 	s.batcher.run(ctx)

@@ -30,19 +30,22 @@ func parseWait(s string, limit time.Duration) (time.Duration, *problem) {
 }
 
 // await reads the task once it is terminal, or as it stands when wait is over.
-func (s *Server) await(ctx context.Context, workspace string, id uuid.UUID, wait time.Duration) (tasks.Task, error) {
+func (s *Server) await(ctx context.Context, workspace string, id uuid.UUID, wait time.Duration) (*tasks.Task, error) {
 	if wait <= 0 {
-		return s.task(ctx, workspace, id)
+		return s.asItStands(ctx, workspace, id)
 	}
 	w, p := s.hub.register(workspace, id, false)
 	if p != nil {
-		return tasks.Task{}, p
+		return nil, p
 	}
 	defer w.leave()
 	// Only after register: what finishes from here on is told.
-	task, err := s.task(ctx, workspace, id)
-	if err != nil || task.Status.Terminal() {
-		return task, err
+	now, err := s.look(ctx, workspace, id)
+	if err != nil {
+		return nil, err
+	}
+	if now.Status.Terminal() {
+		return s.finished(ctx, workspace, id)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -52,9 +55,22 @@ func (s *Server) await(ctx context.Context, workspace string, id uuid.UUID, wait
 	case <-timer.C:
 	case <-s.hub.draining:
 	case <-ctx.Done(): // nobody reads the answer
-		return task, nil
+		return nil, context.Cause(ctx)
 	}
-	return s.task(ctx, workspace, id)
+	return s.asItStands(ctx, workspace, id)
+}
+
+// asItStands reads a task off the stack of those that wait: a stack that has grown does not shrink while it is used.
+func (s *Server) asItStands(ctx context.Context, workspace string, id uuid.UUID) (*tasks.Task, error) {
+	task, err := s.task(ctx, workspace, id)
+	return &task, err
+}
+
+// look tells how far a task is.
+func (s *Server) look(ctx context.Context, workspace string, id uuid.UUID) (tasks.Progress, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.ReadTimeout)
+	defer cancel()
+	return s.looks.look(ctx, workspace, id)
 }
 
 func (s *Server) task(ctx context.Context, workspace string, id uuid.UUID) (tasks.Task, error) {
@@ -65,7 +81,7 @@ func (s *Server) task(ctx context.Context, workspace string, id uuid.UUID) (task
 
 // finished reads a task that has ended, once for all who wait for it. The caller has been shown that the task is its
 // workspace's.
-func (s *Server) finished(ctx context.Context, workspace string, id uuid.UUID) (tasks.Task, error) {
+func (s *Server) finished(ctx context.Context, workspace string, id uuid.UUID) (*tasks.Task, error) {
 	v, err, _ := s.reading.Do(string(id[:]), func() (any, error) {
 		// Callers share the read, so none of them may cancel it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.ReadTimeout)
@@ -76,10 +92,11 @@ func (s *Server) finished(ctx context.Context, workspace string, id uuid.UUID) (
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		return s.store.Task(ctx, workspace, id)
+		task, err := s.store.Task(ctx, workspace, id)
+		return &task, err
 	})
 	if err != nil {
-		return tasks.Task{}, err
+		return nil, err
 	}
-	return v.(tasks.Task), nil
+	return v.(*tasks.Task), nil
 }

@@ -194,18 +194,24 @@ func TestAllWaitOnOnePoll(t *testing.T) {
 }
 
 func TestWaitOutlivesAStoreThatFails(t *testing.T) {
-	watched := &polls{err: tasks.ErrUnavailable}
+	watched := &polls{}
 	a := newAPI(t, func(c *Config) {
 		watched.Watched = c.Watched
 		c.Watched = watched
 	})
 	id := a.send("k1", `{"content":"one"}`)
 	got := a.wait(id, "60s")
-	eventually(t, "a poll has failed", func() bool {
+	polled := func() int {
 		watched.mu.Lock()
 		defer watched.mu.Unlock()
-		return len(watched.sizes) > 0
-	})
+		return len(watched.sizes)
+	}
+	eventually(t, "it is polled for", func() bool { return polled() > 1 })
+	watched.mu.Lock()
+	watched.err = tasks.ErrUnavailable
+	before := len(watched.sizes)
+	watched.mu.Unlock()
+	eventually(t, "a poll has failed", func() bool { return polled() > before })
 	a.finish(id, "x")
 	watched.mu.Lock()
 	watched.err = nil

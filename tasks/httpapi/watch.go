@@ -49,11 +49,11 @@ func (s *Server) watch(ctx context.Context, workspace string, id uuid.UUID, from
 	}
 	defer w.leave()
 	// Only after register: what happens from here on is told.
-	task, err := s.task(ctx, workspace, id)
+	now, err := s.look(ctx, workspace, id)
 	if err != nil {
 		return err
 	}
-	t := teller{see: see, now: progressOf(task), at: from}
+	t := teller{see: see, now: now, at: from}
 	if !see(event{kind: eventAlive, at: from}) || !t.begin() {
 		return nil
 	}
@@ -61,12 +61,11 @@ func (s *Server) watch(ctx context.Context, workspace string, id uuid.UUID, from
 	defer alive.Stop()
 	for {
 		if t.now.Status.Terminal() {
-			if !task.Status.Terminal() {
-				if task, err = s.finished(ctx, workspace, id); err != nil {
-					return err
-				}
+			task, err := s.finished(ctx, workspace, id)
+			if err != nil {
+				return err
 			}
-			t.end(&task)
+			t.end(task)
 			return nil
 		}
 		// One that waits for what another attempt brings, after a gap, is behind nothing.
@@ -92,10 +91,6 @@ func (s *Server) watch(ctx context.Context, workspace string, id uuid.UUID, from
 		}
 		alive.Reset(s.heartbeat)
 	}
-}
-
-func progressOf(t tasks.Task) tasks.Progress {
-	return tasks.Progress{TaskID: t.ID, Status: t.Status, Version: t.Version, Attempts: t.Attempts}
 }
 
 // teller turns what is seen of a task into events. Its methods say whether see wants more.

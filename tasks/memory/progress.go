@@ -19,7 +19,7 @@ func (s *Store) Progress(ctx context.Context, ids []uuid.UUID) ([]tasks.Progress
 		for _, id := range ids {
 			if r := s.tasks[id]; r != nil && !told[id] {
 				told[id] = true
-				out = append(out, tasks.Progress{TaskID: id, Status: r.Status, Version: r.Version, Attempts: r.Attempts})
+				out = append(out, tasks.Progress{TaskID: id, Workspace: r.Workspace, Status: r.Status, Version: r.Version, Attempts: r.Attempts})
 			}
 		}
 	})

@@ -11,7 +11,7 @@ import (
 
 var _ tasks.Watched = (*Store)(nil)
 
-const progressSQL = `select id, status, assignment_version, attempts from reply_tasks where id = any($1::uuid[])`
+const progressSQL = `select id, workspace, status, assignment_version, attempts from reply_tasks where id = any($1::uuid[])`
 
 // Progress implements tasks.Watched.
 func (s *Store) Progress(ctx context.Context, ids []uuid.UUID) ([]tasks.Progress, error) {

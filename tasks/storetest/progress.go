@@ -40,11 +40,11 @@ var progressTests = []test{
 		done, w := k.started(func(s *tasks.Submission) { s.Workspace = "w2" })
 		k.settle(complete(w, "x"), tasks.VerdictAccepted, tasks.StatusCompleted)
 		want := map[uuid.UUID]tasks.Progress{
-			queued.TaskID:   {TaskID: queued.TaskID, Status: tasks.StatusQueued},
-			running.TaskID:  {TaskID: running.TaskID, Status: tasks.StatusRunning, Version: 1, Attempts: 1},
-			again.TaskID:    {TaskID: again.TaskID, Status: tasks.StatusRunning, Version: 2, Attempts: 2},
-			released.TaskID: {TaskID: released.TaskID, Status: tasks.StatusQueued, Version: 1},
-			done.TaskID:     {TaskID: done.TaskID, Status: tasks.StatusCompleted, Version: 1, Attempts: 1},
+			queued.TaskID:   {Workspace: workspace, TaskID: queued.TaskID, Status: tasks.StatusQueued},
+			running.TaskID:  {Workspace: workspace, TaskID: running.TaskID, Status: tasks.StatusRunning, Version: 1, Attempts: 1},
+			again.TaskID:    {Workspace: workspace, TaskID: again.TaskID, Status: tasks.StatusRunning, Version: 2, Attempts: 2},
+			released.TaskID: {Workspace: workspace, TaskID: released.TaskID, Status: tasks.StatusQueued, Version: 1},
+			done.TaskID:     {Workspace: "w2", TaskID: done.TaskID, Status: tasks.StatusCompleted, Version: 1, Attempts: 1},
 		}
 		got := k.progress(done.TaskID, queued.TaskID, newID(), running.TaskID, again.TaskID, released.TaskID, queued.TaskID)
 		if len(got) != len(want) {
