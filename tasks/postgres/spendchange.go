@@ -107,7 +107,7 @@ const replaySaved = `, saved as (` + spendChange + `
         null, null, null, null, a.picousd
     from judged j join reply_tasks t on t.id = j.task_id and t.finished_at is not null
     cross join lateral (
-        select (array_agg(a.model order by a.assignment_version desc))[1] as model, least(sum(a.picousd), 9000000000000000000)::bigint as picousd
+        select (array_agg(a.model order by a.assignment_version desc))[1] as model, least(coalesce(sum(a.picousd), 0), 9000000000000000000)::bigint as picousd
         from attempts a where a.task_id = j.task_id
     ) a
     where j.verdict = 'replayed'
