@@ -197,7 +197,13 @@ Read the conversation:
 
   curl -sS %s/v1/conversations/demo/messages -H 'Authorization: Bearer %s'
 
+Use OpenAI's SDKs, with a header Idempotency-Key:
+
+  export OPENAI_BASE_URL=%s/v1 OPENAI_API_KEY=%s
+
+All routes: %s/docs
+
 Ctrl-C stops.
-`, r.API, r.Admin, r.Kafka, r.Postgres, r.LLM, where, r.API, r.APIKey, r.API, r.APIKey)
+`, r.API, r.Admin, r.Kafka, r.Postgres, r.LLM, where, r.API, r.APIKey, r.API, r.APIKey, r.API, r.APIKey, r.API)
 	return nil
 }

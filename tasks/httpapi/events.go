@@ -118,12 +118,14 @@ func lastEvent(r *http.Request) (cursor, *problem) {
 	if p != nil {
 		return cursor{}, p
 	}
-	field, text := "last_event_id", q["last_event_id"]
-	if h := r.Header.Get(lastEventID); h != "" {
-		field, text = lastEventID, h
+	from, p := cursor{}, (*problem)(nil)
+	if text := q["last_event_id"]; text != "" {
+		if from, p = parseCursor("last_event_id", text); p != nil {
+			return cursor{}, p
+		}
 	}
-	if text == "" {
-		return cursor{}, nil
+	if text := r.Header.Get(lastEventID); text != "" {
+		from, p = parseCursor(lastEventID, text)
 	}
-	return parseCursor(field, text)
+	return from, p
 }

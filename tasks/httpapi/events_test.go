@@ -174,6 +174,8 @@ func TestEventsAreRefused(t *testing.T) {
 			t.Errorf("problem %v", p)
 		}
 	}
+	// A newer one does not excuse it.
+	a.do("GET", path+"?last_event_id=x", "", "Last-Event-ID", "running.1.1").problem(t, 400, "invalid_request")
 	a.do("GET", path+"?wait=1s", "").problem(t, 400, "invalid_request")
 	if got := a.do("POST", path, "{}"); got.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("Allow %q", got.Header.Get("Allow"))

@@ -108,7 +108,7 @@ func notFound() *problem {
 }
 
 func noRoute() *problem {
-	return newProblem(http.StatusNotFound, "not_found", "Not found", "there is no such route")
+	return newProblem(http.StatusNotFound, "not_found", "Not found", "there is no such route; /docs lists them")
 }
 
 func methodNotAllowed(allow string) *problem {
