@@ -39,7 +39,7 @@ func Read(ctx context.Context, c Config) (Report, error) {
 	}
 	r.TopicID = topic.ID
 
-	who, err := describe(ctx, admin, c.Topic, c.Group)
+	who, err := describe(ctx, c.Client, topic, c.Group)
 	if err != nil {
 		r.problem("group %s: %v", c.Group, err)
 		who.state = string(Unknown)
@@ -124,10 +124,7 @@ func (r *Report) stored(ctx context.Context, c Config) map[int32][]offsets.Run {
 
 // place is one partition without its head, and the scan that looks for that, nil where there is nothing to look for.
 func place(d kadm.PartitionDetail, commits kadm.OffsetResponses, stored []offsets.Run, starts, ends kadm.ListedOffsets) (Partition, *scan) {
-	p := Partition{
-		Partition: d.Partition, Start: None, Committed: None, LeaderEpoch: None, Stored: None, Position: None, End: None, Lag: None,
-		LagSeconds: NoSeconds, SettledAhead: None, Rate: NoSeconds, ETASeconds: NoSeconds,
-	}
+	p := unread(d.Partition)
 	unknown := func(format string, args ...any) (Partition, *scan) {
 		p.Status, p.Why = Unknown, fmt.Sprintf(format, args...)
 		return p, nil

@@ -147,6 +147,21 @@ type Partition struct {
 	ETASeconds Seconds `json:"eta_seconds"`
 }
 
+// unread is a partition of which nothing is known.
+func unread(n int32) Partition {
+	return Partition{
+		Partition: n, Start: None, Committed: None, LeaderEpoch: None, Stored: None, Position: None, End: None, Lag: None,
+		LagSeconds: NoSeconds, SettledAhead: None, Rate: NoSeconds, ETASeconds: NoSeconds,
+	}
+}
+
+// UnmarshalJSON leaves what is absent unknown.
+func (p *Partition) UnmarshalJSON(text []byte) error {
+	type plain Partition
+	*p = unread(0)
+	return json.Unmarshal(text, (*plain)(p))
+}
+
 // Head is the record that holds a position back.
 type Head struct {
 	Offset     Offset  `json:"offset"`
