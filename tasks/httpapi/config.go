@@ -36,6 +36,9 @@ type Config struct {
 	// Bindings knows a repeat across a change of the templates; without it, such a repeat is answered as a new request.
 	Bindings Bindings
 
+	// Spending sums the ledger; Store does where it is nil, if it can. Without it there is no /v1/spend.
+	Spending tasks.Spending
+
 	// Backlog is counted so that no more than Limits.MaxUnfinished tasks wait. Nil: there is no bound.
 	Backlog Backlog
 
@@ -101,6 +104,9 @@ func (c Config) withDefaults() (Config, error) {
 		if c.Watched, ok = c.Store.(tasks.Watched); !ok {
 			return c, errors.New("httpapi: Watched is required, since Store is none")
 		}
+	}
+	if c.Spending == nil {
+		c.Spending, _ = c.Store.(tasks.Spending)
 	}
 	or(&c.GroupDelay, time.Millisecond)
 	or(&c.MaxBatch, 256)

@@ -22,6 +22,7 @@ type Server struct {
 	defaults  Defaults
 	limits    Limits
 	templates *Templates
+	spending  tasks.Spending
 	reserve   func(tasks.Request) *int64
 	keys      *keyCache
 	batcher   *batcher
@@ -48,7 +49,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates, reserve: c.Reserve, keyless: c.KeyOptional,
+		spending: c.Spending, store: c.Store, bindings: c.Bindings, defaults: c.Defaults, limits: c.Limits, templates: c.Templates, reserve: c.Reserve, keyless: c.KeyOptional,
 		keys:   newKeyCache(c.Keys, c.Limits, c.Logger),
 		hub:    newHub(c),
 		shed:   shed{backlog: c.Backlog, max: c.Limits.MaxUnfinished, errors: errorLog{log: c.Logger}},
@@ -123,6 +124,7 @@ func (s *Server) routes() http.Handler {
 		{"POST", "/v1/tasks/{id}/regenerate", tasks.ScopeSubmit, s.regenerateTask},
 		{"POST", "/v1/chat/completions", tasks.ScopeSubmit, s.postChat},
 		{"GET", "/v1/models", tasks.ScopeRead, s.getModels},
+		{"GET", "/v1/spend", tasks.ScopeRead, s.getSpend},
 	} {
 		s.served = append(s.served, route.method+" "+route.path)
 		allow[route.path] = append(allow[route.path], route.method)

@@ -96,8 +96,9 @@ func (n *Node) beginRoles() {
 		listens := n.begin("dispatcher hints", func(ctx context.Context) error {
 			return n.hints.Listen(ctx, postgres.ChannelHandoffs, n.dispatcher.Wake)
 		})
+		folds := n.begin("spend", func(ctx context.Context) error { return n.foldSpend(ctx, n.store, foldEvery) })
 		sweeps := n.begin("sweep", func(ctx context.Context) error { return n.sweep(ctx, n.store, sweepEvery) })
-		n.services = append(n.services, n.begin("dispatcher", n.dispatcher.Run), n.begin("lag", n.lag.Run), listens, sweeps)
+		n.services = append(n.services, n.begin("dispatcher", n.dispatcher.Run), n.begin("lag", n.lag.Run), listens, sweeps, folds)
 	}
 	if n.worker != nil {
 		n.services = append(n.services, n.begin("worker", n.worker.Run))
