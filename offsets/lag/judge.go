@@ -145,15 +145,18 @@ func heldFor(w []Sample, value func(Sample) Offset) time.Duration {
 	return last.At.Sub(since)
 }
 
-// risingFor is for how long the lag has neither fallen nor been allowed.
+// risingFor is for how long what is left to do has neither fallen nor been allowed. What is settled beyond the position
+// is done, though the lag counts it.
 func risingFor(w []Sample, allowed Offset) time.Duration {
 	last := w[len(w)-1]
 	since := last
-	for i := len(w) - 2; i >= 0 && w[i].Lag >= 0 && w[i].Lag > allowed && w[i].Lag <= since.Lag; i-- {
+	for i := len(w) - 2; i >= 0 && w[i].Lag > allowed && w[i].unsettled() <= since.unsettled(); i-- {
 		since = w[i]
 	}
 	return last.At.Sub(since.At)
 }
+
+func (s Sample) unsettled() Offset { return s.End - s.Position - s.SettledAhead }
 
 func highest(w []Sample) Offset {
 	most := None
