@@ -203,6 +203,8 @@ func TestChatRefusesByName(t *testing.T) {
 		with(`"max_tokens":0`):                            "max_tokens",
 		with(`"max_tokens":1.5`):                          "max_tokens",
 		with(`"stop":[1]`):                                "stop",
+		with(`"stop":[null]`):                             "stop",
+		with(`"logit_bias":{"1":null}`):                   "logit_bias",
 		with(`"logit_bias":{"1":101}`):                    "logit_bias",
 		with(`"tools":[{"type":"mcp"}]`):                  "tools",
 		with(`"tool_choice":"maybe"`):                     "tool_choice",

@@ -108,20 +108,20 @@ func checkShort(raw json.RawMessage) string {
 
 func checkStop(raw json.RawMessage) string {
 	var one string
-	var several []string
-	if json.Unmarshal(raw, &one) != nil && (json.Unmarshal(raw, &several) != nil || len(several) > 4) {
+	var several []*string // a null would be read as an empty text
+	if json.Unmarshal(raw, &one) != nil && (json.Unmarshal(raw, &several) != nil || len(several) > 4 || slices.Contains(several, nil)) {
 		return "is neither a text nor a list of at most 4"
 	}
 	return ""
 }
 
 func checkBias(raw json.RawMessage) string {
-	var bias map[string]float64
+	var bias map[string]*float64
 	if json.Unmarshal(raw, &bias) != nil || len(bias) > 1024 {
 		return "is not an object of at most 1024 numbers"
 	}
 	for _, b := range bias {
-		if b < -100 || b > 100 {
+		if b == nil || *b < -100 || *b > 100 {
 			return "has a number that is not from -100 to 100"
 		}
 	}
