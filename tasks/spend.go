@@ -97,6 +97,11 @@ type SpendSaved struct {
 	PicoUSD int64
 }
 
+// Known reports whether PicoUSD says anything: it does not where the amount of every attempt is unknown.
+func (s Spend) Known() bool {
+	return s.Attempts == 0 || s.UnknownAttempts+s.UnpricedAttempts < s.Attempts
+}
+
 // Zero reports whether the sum is of nothing.
 func (s Spend) Zero() bool { return s == Spend{} }
 

@@ -23,7 +23,16 @@ const (
 )
 
 func newSpend(a *app) *cobra.Command {
-	return group(&cobra.Command{Use: "spend", Short: "Read the ledger of what was spent"}, newSpendReconcile(a))
+	cmd := group(&cobra.Command{
+		Use:   "spend",
+		Short: "Sum the ledger of what was spent",
+		Long: `Sum the ledger: what was spent by day, model, document or conversation, with what is unknown, what was paid for answers
+that were not accepted, and what replays have saved. A day is that on which an attempt began, in UTC; attempts that are
+under way are in no sum yet.`,
+		Example: "  fencepost spend --by document --workspace acme --from 2026-11-01 --to 2026-12-01\n  fencepost spend --by model --document 42 -o csv",
+	}, newSpendReconcile(a))
+	new(spendSums).command(a, cmd)
+	return cmd
 }
 
 // reconciliation is the JSON form.

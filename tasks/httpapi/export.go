@@ -13,3 +13,11 @@ func EncodeTask(t tasks.Task) ([]byte, error) { return json.Marshal(viewTask(t))
 func EncodeAttempts(attempts []tasks.Attempt) ([]byte, error) {
 	return json.Marshal(viewAttempts(attempts).Attempts)
 }
+
+// EncodeSpend is the JSON of a sum as the API answers it, under its key.
+func EncodeSpend(by tasks.SpendBy, r tasks.SpendRow) ([]byte, error) {
+	return json.Marshal(viewSpendRow(by, r))
+}
+
+// EncodeSpendTotal is the JSON of a sum of sums as the API answers it.
+func EncodeSpendTotal(s tasks.Spend) ([]byte, error) { return json.Marshal(viewSpendSum(s)) }

@@ -79,7 +79,7 @@ func viewSpendSum(s tasks.Spend) spendSumView {
 		NotAccepted: spendPartView{s.NotAccepted.Attempts, tasks.Dollars(s.NotAccepted.PicoUSD)},
 		Saved:       savedView{s.Saved.Replays, tasks.Dollars(s.Saved.PicoUSD)},
 	}
-	if s.Attempts == 0 || s.UnknownAttempts+s.UnpricedAttempts < s.Attempts {
+	if s.Known() {
 		v.Amount.pico = &s.PicoUSD
 	}
 	return v

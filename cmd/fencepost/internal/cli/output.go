@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,10 +23,11 @@ const (
 	JSON  Format = "json"
 	JSONL Format = "jsonl"
 	YAML  Format = "yaml"
+	CSV   Format = "csv"
 )
 
 // Formats lists them for help texts and completion.
-var Formats = []string{string(Table), string(Wide), string(JSON), string(JSONL), string(YAML)}
+var Formats = []string{string(Table), string(Wide), string(JSON), string(JSONL), string(YAML), string(CSV)}
 
 // String returns the word.
 func (f *Format) String() string { return string(*f) }
@@ -49,7 +51,8 @@ type Column[T any] struct {
 	Text  func(T) string
 }
 
-// List writes items. The JSON and YAML forms are an object with the items under key; JSONL is one item a line. The
+// List writes items. The JSON and YAML forms are an object with the items under key; JSONL is one item a line; CSV has all
+// columns. The
 // items' JSON fields are a contract: they are only ever added to.
 func List[T any](w io.Writer, f Format, key string, items []T, columns []Column[T]) error {
 	if items == nil {
@@ -66,6 +69,8 @@ func List[T any](w io.Writer, f Format, key string, items []T, columns []Column[
 			}
 		}
 		return nil
+	case CSV:
+		return table(w, items, columns)
 	}
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	shown := visible(f, columns)
@@ -83,12 +88,32 @@ func One[T any](w io.Writer, f Format, item T, columns []Column[T]) error {
 		return document(w, f, item)
 	case JSONL:
 		return encoder(w).Encode(item)
+	case CSV:
+		return table(w, []T{item}, columns)
 	}
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, c := range visible(f, columns) {
 		_, _ = fmt.Fprintf(tw, "%s\t%s\n", c.Title, cell(c.Text(item)))
 	}
 	return tw.Flush()
+}
+
+// table writes CSV under the titles, in the form of field names.
+func table[T any](w io.Writer, items []T, columns []Column[T]) error {
+	out := csv.NewWriter(w)
+	line := make([]string, len(columns))
+	for i, c := range columns {
+		line[i] = strings.ReplaceAll(strings.ToLower(c.Title), " ", "_")
+	}
+	_ = out.Write(line) // told by Error
+	for _, item := range items {
+		for i, c := range columns {
+			line[i] = c.Text(item)
+		}
+		_ = out.Write(line)
+	}
+	out.Flush()
+	return out.Error()
 }
 
 func visible[T any](f Format, columns []Column[T]) []Column[T] {
