@@ -11,8 +11,9 @@ import (
 // handoff and a visible new budget, in one transaction with the account of who wanted that. It is the only way out of
 // StatusFailed; a completed task keeps its reply (I1), and a cancelled one stays cancelled, since somebody wanted that.
 type Rearmer interface {
-	// Look says what tasks are. It changes nothing. Answers stand in the order of the items.
-	Look(ctx context.Context, items []Ref) ([]Look, error)
+	// Look says what tasks are, and whether the replay has re-armed them; uuid.Nil is none. It changes nothing. Answers
+	// stand in the order of the items.
+	Look(ctx context.Context, replay uuid.UUID, items []Ref) ([]Look, error)
 
 	// Select pages through the tasks that s describes, by id, beginning behind after. done: there are no more.
 	Select(ctx context.Context, s Selection, after uuid.UUID, limit int) (found []Ref, next uuid.UUID, done bool, err error)
@@ -37,6 +38,7 @@ type Look struct {
 	InWork bool   // somebody's lease runs
 	// Stopped: it has failed because an attempt may have run, and says to stop then. Run again, it may be paid for twice.
 	Stopped bool
+	Already bool // the replay has re-armed it
 	Model   string
 	// What the answers to its attempts have cost that are known: how many, and their sum in picodollars.
 	Priced  int
@@ -99,11 +101,13 @@ const (
 	RearmMissing   RearmVerdict = "missing"
 )
 
-// Judge says what the terms make of a task, apart from what a replay has done before.
+// Judge says what the terms make of a task.
 func (t RearmTerms) Judge(l Look) RearmVerdict {
 	switch {
 	case l.Status == "":
 		return RearmMissing
+	case l.Already:
+		return RearmAlready
 	case l.Status == StatusCompleted:
 		return RearmCompleted
 	case l.Status == StatusCancelled:

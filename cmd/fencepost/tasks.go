@@ -15,7 +15,7 @@ import (
 )
 
 func newTasks(a *app) *cobra.Command {
-	return group(&cobra.Command{Use: "tasks", Short: "Look at reply tasks, from the store"}, newTasksList(a), newTasksShow(a), newTasksCancel(a))
+	return group(&cobra.Command{Use: "tasks", Short: "Look at reply tasks, from the store"}, newTasksList(a), newTasksShow(a), newTasksCancel(a), newTasksRetry(a))
 }
 
 // taskRow has the JSON that the API answers.

@@ -150,7 +150,8 @@ func rearm(ctx context.Context, tx pgx.Tx, step tasks.RearmStep, terms tasks.Rea
 
 const lookSQL = `
 select i.n, t.status, t.status = 'running' and t.lease_until > clock_timestamp(),
-    t.status = 'failed' and t.on_ambiguous = 'stop' and coalesce(t.failure_class, '') = 'ambiguous', coalesce(r.model, ''), c.priced, c.picousd
+    t.status = 'failed' and t.on_ambiguous = 'stop' and coalesce(t.failure_class, '') = 'ambiguous',
+    exists (select from replayed_tasks d where d.task_id = t.id and d.replay_id = $3), coalesce(r.model, ''), c.priced, c.picousd
 from unnest($1::uuid[], $2::text[]) with ordinality as i (task_id, workspace, n)
 join reply_tasks t on t.id = i.task_id and t.workspace = i.workspace
 left join task_requests r on r.task_id = t.id
@@ -160,18 +161,18 @@ cross join lateral (
 ) c`
 
 // Look implements tasks.Rearmer.
-func (s *Store) Look(ctx context.Context, items []tasks.Ref) ([]tasks.Look, error) {
+func (s *Store) Look(ctx context.Context, replay uuid.UUID, items []tasks.Ref) ([]tasks.Look, error) {
 	out := make([]tasks.Look, len(items))
 	for _, part := range parts(indexes(len(items)), func(int) int { return 0 }) {
 		rows, err := s.pool.Query(ctx, lookSQL,
 			uuids(items, part, func(r *tasks.Ref) uuid.UUID { return r.TaskID }),
-			texts(items, part, func(r *tasks.Ref) string { return workspace(r.Workspace) }))
+			texts(items, part, func(r *tasks.Ref) string { return workspace(r.Workspace) }), replay)
 		if err != nil {
 			return nil, s.wrap(ctx, "look at tasks", err)
 		}
 		var n int
 		var l tasks.Look
-		_, err = pgx.ForEachRow(rows, []any{&n, &l.Status, &l.InWork, &l.Stopped, &l.Model, &l.Priced, &l.PicoUSD}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&n, &l.Status, &l.InWork, &l.Stopped, &l.Already, &l.Model, &l.Priced, &l.PicoUSD}, func() error {
 			out[part[n-1]] = l
 			return nil
 		})

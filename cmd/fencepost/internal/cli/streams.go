@@ -11,6 +11,7 @@ type Streams struct {
 	Out io.Writer
 	Err io.Writer
 
+	InTTY  bool // a person can answer on In
 	OutTTY bool // a person reads Out
 	ErrTTY bool // a person reads Err
 	Color  bool // colours are welcome on Err
@@ -23,7 +24,7 @@ type Streams struct {
 func System() *Streams {
 	s := &Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		OutTTY: terminal(os.Stdout), ErrTTY: terminal(os.Stderr),
+		InTTY: terminal(os.Stdin), OutTTY: terminal(os.Stdout), ErrTTY: terminal(os.Stderr),
 		LookupEnv: os.LookupEnv,
 	}
 	s.Color = color(s.ErrTTY, s.LookupEnv)
