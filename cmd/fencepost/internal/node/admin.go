@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/fencepost/fencepost/offsets/dashboard"
 )
 
 // checkTimeout bounds one answer of /readyz.
@@ -78,25 +80,13 @@ func (r *readiness) report(ctx context.Context, roles []Role) report {
 	return answer
 }
 
-const adminPage = `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Fencepost</title>
-<style>body{font:16px/1.6 system-ui,sans-serif;max-width:40rem;margin:3rem auto;padding:0 1rem}</style></head>
-<body><h1>Fencepost</h1><ul>
-<li><a href="/readyz">/readyz</a>: can its roles work, and if not, why</li>
-<li><a href="/healthz">/healthz</a>: the process is alive</li>
-<li><a href="/metrics">/metrics</a>: for Prometheus</li>
-<li><a href="/lag.json">/lag.json</a>: how far the group is behind, and why</li>
-<li><a href="/debug/pprof/">/debug/pprof/</a>: profiles</li>
-</ul></body></html>
-`
-
 // adminHandler serves the admin listener. It has no authentication, which is why it listens on loopback by default.
 func (n *Node) adminHandler(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = w.Write([]byte(adminPage))
-	})
+	page := dashboard.New(dashboard.Config{Sources: n.pageSources(), Version: n.config.Version, Logger: n.config.Logger})
+	for _, pattern := range []string{"GET /{$}", "GET /page.json", "GET /tasks/{id}"} {
+		mux.Handle(pattern, page)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "version": n.config.Version})
 	})
