@@ -9,6 +9,8 @@
 //   - Every input is bounded: body, fields, headers, waiters, requests and bytes in hand.
 //   - Every error is application/problem+json with a stable code and, where one is to blame, the field; at the door below it
 //     has OpenAI's shape, with the same codes.
+//   - openapi.json describes every route, field, answer and code; it is served, and as a page at /docs. The tests hold each
+//     answer that they get against it: what is new is described there first.
 //
 // Checks come in this order: credentials, scope, Idempotency-Key, conversation, body, room (admit.go), store. So a request
 // that is refused has bound no key, and one without the scope learns of nothing but its own API key.
