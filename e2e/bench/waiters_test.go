@@ -72,6 +72,9 @@ func waiters(b *testing.B, path, finished string) {
 		})
 	}
 	for metric(b, api, "fencepost_http_waiting_requests") < float64(b.N) {
+		if b.Failed() {
+			b.FailNow()
+		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	time.Sleep(3 * time.Second)

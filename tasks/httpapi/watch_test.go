@@ -350,3 +350,25 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+// Texts and progress are read one after the other, and a poll may be older than the look that a watch begins with.
+func TestTellerPassesOverWhatIsNotOfNow(t *testing.T) {
+	var r reader
+	tell := teller{see: r.see, now: tasks.Progress{Status: tasks.StatusRunning, Version: 2, Attempts: 2}}
+	tell.begin()
+	piece := func(version int64, text string) tasks.LivePiece {
+		return tasks.LivePiece{Version: version, Attempt: int(version), Tokens: 1, Text: text}
+	}
+	tell.tokens([]tasks.LivePiece{piece(1, "old"), piece(2, "now"), piece(3, "soon")})
+	tell.advance(tasks.Progress{Status: tasks.StatusQueued, Version: 1, Attempts: 1})
+	tell.advance(tasks.Progress{Status: tasks.StatusQueued, Version: 2, Attempts: 2})
+	tell.tokens([]tasks.LivePiece{{Version: 2, Index: 1, Tokens: 1, Text: "late"}})
+	tell.advance(tasks.Progress{Status: tasks.StatusRunning, Version: 2, Attempts: 2})
+	tell.advance(tasks.Progress{})
+	want := []string{
+		`status running.2.0 attempt 0, 0 "" running 2`, `token running.2.1 attempt 2, 0 "now"`, `status queued.2.1 attempt 0, 0 "" queued 2`,
+	}
+	if got := summary(r.events); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
