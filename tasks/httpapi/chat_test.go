@@ -174,7 +174,7 @@ func TestI6_ChatFingerprintHasEveryParameter(t *testing.T) {
 }
 
 func TestChatRefusesByName(t *testing.T) {
-	a := newAPI(t, nil)
+	a := newAPI(t, func(c *Config) { c.Limits.MaxChatWait = time.Second }) // of one that is taken
 	message := func(m string) string { return `{"messages":[` + m + `]}` }
 	with := func(members string) string { return hello[:len(hello)-1] + "," + members + "}" }
 	for body, param := range map[string]string{
@@ -263,7 +263,7 @@ func TestChatPassesOn(t *testing.T) {
 }
 
 func TestChatErrorsHaveOpenAIsShape(t *testing.T) {
-	a := newAPI(t, nil)
+	a := newAPI(t, func(c *Config) { c.Limits.MaxChatWait = time.Second }) // of one that is taken
 	key := []string{"Idempotency-Key", "k"}
 	a.do("POST", completions, hello).chatError(t, 400, "idempotency_key_missing", false)
 	a.do("POST", completions, hello, "Idempotency-Key", "\u00e4").chatError(t, 400, "idempotency_key_invalid", false)

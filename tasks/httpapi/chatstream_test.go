@@ -117,6 +117,16 @@ func (a *api) publish(id uuid.UUID, version int64, index int, text string) {
 	}
 }
 
+// asks is the next token that the reader of a task wants.
+func (a *api) asks(id uuid.UUID) (next tasks.LiveCursor) {
+	a.server.hub.mu.Lock()
+	defer a.server.hub.mu.Unlock()
+	if t := a.server.hub.topics[id]; t != nil && len(t.watchers) == 1 {
+		next = t.watchers[0].cursor
+	}
+	return next
+}
+
 func TestChatStream(t *testing.T) { chatStreams(t, newAPI(t, nil)) }
 
 func chatStreams(t *testing.T, a *api) {
@@ -174,6 +184,7 @@ func TestI1_ChatStreamNeverMixesAttempts(t *testing.T) {
 	a.settle(first, tasks.Settlement{Outcome: tasks.OutcomeRetry, Failure: tasks.Failure{Class: "ambiguous"}})
 	second := a.claim(id)
 	a.publish(id, 2, 0, "Good")
+	eventually(t, "the stream has seen it", func() bool { return a.asks(id) == tasks.LiveCursor{TaskID: id, Version: 2, Index: 1} })
 	a.complete(second, "Good day")
 	c.failed("attempt_replaced")
 	if chunks := chunksOf(t, (<-a.chat("k1", helloStream)).want(t, 200).body); !strings.Contains(chunks[1], `"content":"Good day"`) {
