@@ -41,6 +41,15 @@ func FetchJars(ctx context.Context) (string, error) {
 }
 
 func fetch(ctx context.Context) (jars, error) {
+	dir, err := cached(version, func(part string) error { return jars{part}.fill(ctx) })
+	if err != nil {
+		return jars{}, fmt.Errorf("fetch Kafka's jars: %w", err)
+	}
+	return jars{dir}, nil
+}
+
+// cached returns a folder of the cache, which fill fills if it is not there yet.
+func cached(name string, fill func(dir string) error) (string, error) {
 	cache := os.Getenv("FENCEPOST_TEST_KAFKA_CACHE")
 	if cache == "" {
 		user, err := os.UserCacheDir()
@@ -49,32 +58,31 @@ func fetch(ctx context.Context) (jars, error) {
 		}
 		cache = filepath.Join(user, "fencepost")
 	}
-	dir, err := filepath.Abs(filepath.Join(cache, version))
+	dir, err := filepath.Abs(filepath.Join(cache, name))
 	if err != nil {
-		return jars{}, err
+		return "", err
 	}
-	j := jars{dir}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return j, err
+		return "", err
 	}
 	// go test runs packages side by side: one fetches, the others wait.
 	unlock, err := lock(dir + ".lock")
 	if err != nil {
-		return j, err
+		return "", err
 	}
 	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
-		return j, nil
+		return dir, nil
 	}
 	// Filled beside its place and renamed, so that what is there is complete.
-	part := jars{dir + ".part"}
-	if err := os.RemoveAll(part.dir); err != nil {
-		return j, err
+	part := dir + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return "", err
 	}
-	if err := part.fill(ctx); err != nil {
-		return j, fmt.Errorf("fetch Kafka's jars: %w", err)
+	if err := fill(part); err != nil {
+		return "", err
 	}
-	return j, os.Rename(part.dir, j.dir)
+	return dir, os.Rename(part, dir)
 }
 
 func (j jars) fill(ctx context.Context) error {
@@ -84,13 +92,8 @@ func (j jars) fill(ctx context.Context) error {
 	write := func(name string, content []byte) error {
 		return os.WriteFile(filepath.Join(j.dir, name), content, 0o644)
 	}
-	if err := errors.Join(write("pom.xml", pom), write("log4j2.properties", log4j)); err != nil {
+	if err := errors.Join(write("log4j2.properties", log4j), copyJars(ctx, j.dir, pom)); err != nil {
 		return err
-	}
-	mvn := exec.CommandContext(ctx, "mvn", "-B", "-q", "-f", filepath.Join(j.dir, "pom.xml"),
-		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+j.libs())
-	if out, err := mvn.CombinedOutput(); err != nil {
-		return fmt.Errorf("mvn: %w\n%s", err, out)
 	}
 	// The ports are of no consequence: with the voters named in the settings, what is written does not hold them.
 	conf := properties(map[string]string{"log.dirs": filepath.Join(j.dir, "formatted")}, 1, 2)
@@ -101,6 +104,20 @@ func (j jars) fill(ctx context.Context) error {
 		"kafka.tools.StorageTool", "format", "-t", clusterID(), "-c", filepath.Join(j.dir, "format.properties"))
 	if out, err := format.CombinedOutput(); err != nil {
 		return fmt.Errorf("format a data directory (Java 17 or later is needed): %w\n%s", err, out)
+	}
+	return nil
+}
+
+// copyJars has Maven copy what a project needs into dir/libs.
+func copyJars(ctx context.Context, dir string, pom []byte) error {
+	project := filepath.Join(dir, "pom.xml")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(project, pom, 0o644)); err != nil {
+		return err
+	}
+	mvn := exec.CommandContext(ctx, "mvn", "-B", "-q", "-f", project,
+		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+jars{dir}.libs())
+	if out, err := mvn.CombinedOutput(); err != nil {
+		return fmt.Errorf("mvn: %w\n%s", err, out)
 	}
 	return nil
 }
