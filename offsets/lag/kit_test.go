@@ -22,7 +22,8 @@ const (
 // kit is a broker with a topic, and what reads and writes it.
 type kit struct {
 	*testing.T
-	cluster *kfake.Cluster
+	cluster *kfake.Cluster // nil on a real broker
+	addrs   []string
 	client  *kgo.Client
 	admin   *kadm.Client
 	config  Config
@@ -35,7 +36,7 @@ func newKit(t *testing.T, partitions int32, opts ...kfake.Opt) *kit {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	k := &kit{T: t, cluster: cluster}
+	k := &kit{T: t, cluster: cluster, addrs: cluster.ListenAddrs()}
 	k.client = k.connect(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	k.admin = kadm.NewClient(k.client)
 	k.config = Config{Client: k.client, Group: groupName, Topic: topicName}
@@ -45,7 +46,7 @@ func newKit(t *testing.T, partitions int32, opts ...kfake.Opt) *kit {
 func (k *kit) connect(opts ...kgo.Opt) *kgo.Client {
 	k.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(k.cluster.ListenAddrs()...), kgo.MetadataMinAge(10 * time.Millisecond), kgo.DefaultProduceTopic(topicName),
+		kgo.SeedBrokers(k.addrs...), kgo.MetadataMinAge(10 * time.Millisecond), kgo.DefaultProduceTopic(topicName),
 		kgo.ProducerLinger(0), kgo.RetryTimeout(2 * time.Second),
 	}, opts...)...)
 	if err != nil {

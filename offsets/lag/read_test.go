@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -230,7 +229,7 @@ func TestCompactedLogs(t *testing.T) {
 	}
 	k.cluster.Compact()
 	k.config.Topic = "compacted"
-	k.commitTo("compacted", 2)
+	k.commitFor(groupName, "compacted", 2)
 	k.config.Exact = true
 	exact := k.read().Partitions[0]
 	k.config.Exact = false
@@ -243,15 +242,6 @@ func TestCompactedLogs(t *testing.T) {
 		t.Errorf("heads %+v and %+v", plain.Head, exact.Head)
 	}
 	k.aged(plain)
-}
-
-func (k *kit) commitTo(topic string, offset int64) {
-	k.Helper()
-	var o kadm.Offsets
-	o.AddOffset(topic, 0, offset, -1)
-	if err := k.admin.CommitAllOffsets(k.Context(), groupName, o); err != nil {
-		k.Fatal(err)
-	}
 }
 
 // TestTransactions: markers and aborted records are no work.
