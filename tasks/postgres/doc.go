@@ -33,6 +33,13 @@
 // Sweep deletes in batches what SweepConfig names, never waits, and may run anywhere at once. The only thing that a sweep
 // may want and somebody else begin to need is the message of an old task: who regenerates holds it while it submits.
 //
+// # Spending
+//
+// Every statement that ends an attempt, or goes on without it, inserts what that changes of the sums into spend_changes
+// (spendchange.go); FoldSpend adds up what is there, one process at a time (spendfold.go), and Spend reads both in one
+// snapshot. What is folded outlives the tasks it is of. FoldSpend has to run now and then: until it does, a sum reads every
+// change of its workspace.
+//
 // # Who owns what
 //
 // Store owns two pools: one for work, and a small one for renewals alone, since a lease must not run out because every

@@ -23,4 +23,7 @@
 //   - A budget charges an attempt that has ended its amount, or what was reserved where that is unknown although something
 //     was on the wire; one that has not ended as much as was reserved, from when its task goes on without it. What is
 //     learned later corrects it. A task submitted where there was no budget has no part in one.
+//   - Spend counts an attempt when it has ended, or as unknown when its task has gone on or ended without it, on the day it
+//     began. What was paid for an answer that did not become the reply is not accepted, unless a later attempt has recovered
+//     the answer and had it accepted. A replay of a task that has ended saves what is known of its cost by then, once each.
 package storetest
