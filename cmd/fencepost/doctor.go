@@ -86,11 +86,11 @@ func (d *doctorCommand) parts(cmd *cobra.Command) []doctor.Part {
 		roles = node.AllRoles
 	}
 	s := d.settings(roles)
-	s.Invalid, s.Hint = reason(errors.Join(err, d.node.check()))
+	s.Hint, s.Invalid = reason(errors.Join(err, d.node.check()))
 	parts := []doctor.Part{doctor.SettingsPart(s)}
 	if len(roles) > 1 || roles[0] != node.API {
 		k, err := d.kafka.read(d.a)
-		invalid, hint := reason(err)
+		hint, invalid := reason(err)
 		log := d.a.logger(cmd)
 		if !log.Enabled(cmd.Context(), slog.LevelDebug) {
 			log = slog.New(slog.DiscardHandler) // the finding says it
@@ -123,7 +123,7 @@ func (d *doctorCommand) provider() doctor.Provider {
 	p.Prices = prices
 	_, err := d.llm.open(d.a)
 	_, gateErr := d.llm.gate()
-	p.Invalid, p.Hint = reason(cmp.Or(err, gateErr, priceErr))
+	p.Hint, p.Invalid = reason(cmp.Or(err, gateErr, priceErr))
 	if key, from, err := cli.Secret("llm-api-key", d.llm.apiKeyFile, d.a.LookupEnv); err == nil && key != "" {
 		p.Key = from.Source
 	}
@@ -141,13 +141,13 @@ func (l *llmSettings) address() string {
 	return l.baseURL
 }
 
-// reason takes an error apart into what is wrong and what to do.
-func reason(err error) (error, string) {
+// reason takes an error apart into what to do and what is wrong.
+func reason(err error) (hint string, wrong error) {
 	var e *cli.Error
 	if errors.As(err, &e) {
-		return e.Err, e.Hint
+		return e.Hint, e.Err
 	}
-	return err, ""
+	return "", err
 }
 
 func showDoctor(a *app, f cli.Format, r doctor.Report) error {

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fencepost/fencepost/cmd/fencepost/internal/cli"
+	"github.com/fencepost/fencepost/cmd/fencepost/internal/doctor"
+)
+
+// TestDoctorShows: the forms are a contract; fields and columns are only added.
+func TestDoctorShows(t *testing.T) {
+	report := doctor.Report{State: doctor.Fail, Checks: []doctor.Check{
+		{Part: "kafka", Name: "topic", State: doctor.OK, Finding: "reply-tasks: 12 partition(s)"},
+		{Part: "kafka", Name: "cleanup.policy", State: doctor.Fail, Finding: "compact", Change: "set it to <delete>"},
+	}}
+	for format, want := range map[cli.Format]string{
+		cli.Table: `PART   CHECK           STATE  FINDING
+kafka  topic           ok     reply-tasks: 12 partition(s)
+kafka  cleanup.policy  fail   compact
+CHANGE kafka cleanup.policy (fail): set it to <delete>
+`,
+		cli.JSON: `{
+  "state": "fail",
+  "checks": [
+    {
+      "part": "kafka",
+      "check": "topic",
+      "state": "ok",
+      "finding": "reply-tasks: 12 partition(s)"
+    },
+    {
+      "part": "kafka",
+      "check": "cleanup.policy",
+      "state": "fail",
+      "finding": "compact",
+      "change": "set it to <delete>"
+    }
+  ]
+}
+`,
+		cli.JSONL: `{"part":"kafka","check":"topic","state":"ok","finding":"reply-tasks: 12 partition(s)"}
+{"part":"kafka","check":"cleanup.policy","state":"fail","finding":"compact","change":"set it to <delete>"}
+`,
+		cli.YAML: `state: fail
+checks:
+  - part: kafka
+    check: topic
+    state: ok
+    finding: 'reply-tasks: 12 partition(s)'
+  - part: kafka
+    check: cleanup.policy
+    state: fail
+    finding: compact
+    change: set it to <delete>
+`,
+	} {
+		var out bytes.Buffer
+		if err := showDoctor(&app{Streams: &cli.Streams{Out: &out}}, format, report); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", format, diff)
+		}
+	}
+}
