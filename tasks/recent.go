@@ -30,6 +30,7 @@ type RecentFailure struct {
 // SpentToday is what one day, in UTC, has come to so far in all workspaces.
 type SpentToday struct {
 	Day         time.Time // midnight UTC at its beginning, by the database's clock
+	Complete    bool      // false: much has not been added up yet (FoldSpend), and it is at least this
 	Total       Spend
 	ByWorkspace map[string]Spend
 	ByModel     map[string]Spend

@@ -64,7 +64,7 @@ func two(a int64, unit string, b int64, second string) string {
 
 func age(d time.Duration) string { return seconds(d.Seconds()) }
 
-// dollars are picodollars to a ten-thousandth, and what is less and not nothing as such.
+// dollars are picodollars to a cent, less than a dollar to a ten-thousandth, and what is less and not nothing as such.
 func dollars(pico int64) string {
 	const unit = 1e12
 	v := float64(pico) / unit
@@ -72,7 +72,7 @@ func dollars(pico int64) string {
 		return "< $0.0001"
 	}
 	digits := 4
-	if math.Abs(v) >= 100 {
+	if math.Abs(v) >= 1 || pico == 0 {
 		digits = 2
 	}
 	return strings.Replace("$"+strconv.FormatFloat(v, 'f', digits, 64), "$-", "−$", 1)

@@ -192,11 +192,11 @@ func (v *view) warn() {
 	}
 	for _, c := range v.Tally {
 		if c.Name != "OK" {
-			which := "partitions"
-			if c.N == 1 {
-				which = "partition"
+			what := v.firstWhy(c.Name)
+			if c.N > 1 {
+				what = number(c.N) + " partitions; " + what
 			}
-			add(c.Name, "#lag", "%s %s: %s", number(c.N), which, v.firstWhy(c.Name))
+			add(c.Name, "#lag", "%s", what)
 		}
 	}
 	if g := v.Gate; g != nil && g.Breaker != "closed" && g.Breaker != "" {
@@ -238,11 +238,12 @@ func (v *view) warn() {
 	}
 }
 
+// firstWhy is the reason of the first partition that has the status.
 func (v *view) firstWhy(status string) string {
 	for _, r := range v.Shown {
-		if r.Status == status && r.Why != "" {
-			return fmt.Sprintf("partition %d: %s", r.Partition.Partition, r.Why)
+		if r.Status == status {
+			return strings.TrimSuffix(fmt.Sprintf("partition %d: %s", r.Partition.Partition, r.Why), ": ")
 		}
 	}
-	return strings.ToLower(strings.ReplaceAll(status, "_", " "))
+	return ""
 }

@@ -86,6 +86,7 @@ type Failure struct {
 // Money is what was spent today (UTC), in picodollars, and what is left of the budgets.
 type Money struct {
 	Day               time.Time
+	Complete          bool  // false: much has not been added up yet, and it is at least this
 	PicoUSD           int64 // of what is known
 	Attempts          int64
 	UnknownAttempts   int64 // may have been charged, and nothing is known of them

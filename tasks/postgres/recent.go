@@ -75,7 +75,8 @@ func (s *Store) recent(ctx context.Context, looked, failures int, out *tasks.Rec
 	return err
 }
 
-// Of each workspace the sums of the day, found by the next one in the order of the index, and what is not folded yet.
+// Of each workspace the sums of the day, found by the next one in the order of the index, and what is not folded yet, up
+// to a bound: where folding has stood still, an answer that waits for all of it would be none.
 const spentTodaySQL = `
 with recursive today as (
     select (statement_timestamp() at time zone 'utc')::date as day
@@ -83,26 +84,31 @@ with recursive today as (
     (select workspace from spend_days order by workspace limit 1)
     union all
     select (select d.workspace from spend_days d where d.workspace > w.workspace order by d.workspace limit 1) from w where w.workspace is not null
+), fresh as materialized (
+    select * from spend_changes order by workspace, task_id limit $1
 ), s as (
     select d.* from today, w, lateral (
         select workspace, model, ` + foldColumns + ` from spend_days d where d.workspace = w.workspace and d.day = today.day offset 0) d
     union all
-    select workspace, model, ` + foldColumns + ` from (` + spendOfChange + ` from spend_changes` + spendOfTask + `
-        where c.day = (select day from today)) f
+    select workspace, model, ` + foldColumns + ` from (` + spendOfChange + ` from fresh c, (select null::text as document_id, null::text as document_version) r,
+        (select null::text as conversation) t where c.day = (select day from today)) f
 )
-select (select day from today), grouping(s.workspace) = 0, grouping(s.model) = 0,
+select (select day from today), (select count(*) from fresh) < $1, grouping(s.workspace) = 0, grouping(s.model) = 0,
     coalesce(s.workspace, ''), coalesce(s.model, ''),` + spendSums + `
 from s group by grouping sets ((), (s.workspace), (s.model))`
+
+// maxFresh changes that are not folded yet are counted. A dispatcher folds more than that in a second.
+const maxFresh = 5000
 
 // SpentToday sums what today has come to, in all workspaces.
 func (s *Store) SpentToday(ctx context.Context) (tasks.SpentToday, error) {
 	out := tasks.SpentToday{ByWorkspace: make(map[string]tasks.Spend), ByModel: make(map[string]tasks.Spend)}
-	rows, err := s.pool.Query(ctx, spentTodaySQL)
+	rows, err := s.pool.Query(ctx, spentTodaySQL, maxFresh)
 	if err == nil {
 		var ofWorkspace, ofModel bool
 		var name, model string
 		var x tasks.Spend
-		_, err = pgx.ForEachRow(rows, []any{&out.Day, &ofWorkspace, &ofModel, &name, &model, &x.Attempts, &x.UnknownAttempts, &x.UnpricedAttempts,
+		_, err = pgx.ForEachRow(rows, []any{&out.Day, &out.Complete, &ofWorkspace, &ofModel, &name, &model, &x.Attempts, &x.UnknownAttempts, &x.UnpricedAttempts,
 			&x.InputTokens, &x.CachedInputTokens, &x.OutputTokens, &x.ReasoningTokens, &x.PicoUSD,
 			&x.NotAccepted.Attempts, &x.NotAccepted.PicoUSD, &x.Saved.Replays, &x.Saved.PicoUSD}, func() error {
 			switch {

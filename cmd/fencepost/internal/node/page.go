@@ -129,7 +129,7 @@ func (p pageMoney) Money(ctx context.Context) (dashboard.Money, error) {
 		return dashboard.Money{}, err
 	}
 	t := today.Total
-	out := dashboard.Money{Day: today.Day, PicoUSD: t.PicoUSD, Attempts: t.Attempts, UnknownAttempts: t.UnknownAttempts, UnpricedAttempts: t.UnpricedAttempts,
+	out := dashboard.Money{Day: today.Day, Complete: today.Complete, PicoUSD: t.PicoUSD, Attempts: t.Attempts, UnknownAttempts: t.UnknownAttempts, UnpricedAttempts: t.UnpricedAttempts,
 		NotAccepted: t.NotAccepted.PicoUSD, SavedReplays: t.Saved.Replays, Saved: t.Saved.PicoUSD,
 		InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, CachedInputTokens: t.CachedInputTokens,
 		ByModel: pageAmounts(today.ByModel), ByWorkspace: pageAmounts(today.ByWorkspace)}
