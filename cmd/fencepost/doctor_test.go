@@ -66,3 +66,11 @@ checks:
 		}
 	}
 }
+
+func TestDoctorExitCode(t *testing.T) {
+	for state, code := range map[doctor.State]int{doctor.OK: cli.OK, doctor.Unknown: cli.OK, doctor.Warn: cli.OK, doctor.Fail: cli.Failed} {
+		if got := cli.ExitCode(judgeReport(doctor.Report{State: state, Checks: []doctor.Check{{State: doctor.OK}, {State: state}}})); got != code {
+			t.Errorf("%s: exit code %d, want %d", state, got, code)
+		}
+	}
+}
