@@ -33,7 +33,8 @@ func (n *Node) buildLag() error {
 		},
 		Elected: n.dispatcher.Leads, Logger: n.config.Logger,
 	})
-	n.registry.MustRegister(n.lag.Collector(), newTaskCollector(n.store, n.dispatcher.Leads))
+	n.registry.MustRegister(n.lag.Collector(), newTaskCollector(n.store, n.dispatcher.Leads),
+		newMoneyCollector(moneyCollector{store: n.store, elected: n.dispatcher.Leads}))
 	return nil
 }
 
