@@ -146,6 +146,8 @@ func replayError(err error) error {
 		return cli.Refuse("--clamp takes the nearest offset that there is", "%w", err)
 	case errors.Is(err, replay.ErrNoPosition):
 		return cli.Refuse("name the place with --to-offset, --to-earliest or --to-latest", "%w", err)
+	case errors.Is(err, replay.ErrTopic):
+		return cli.Fail("check --kafka-topic, or: fencepost topics create", "%w", err)
 	case errors.Is(err, replay.ErrPartition):
 		return cli.Usage("", "%w", err)
 	case errors.Is(err, replay.ErrUndo):

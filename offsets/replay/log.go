@@ -9,11 +9,16 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ErrPartition: the topic has no such partition, or there is no such topic.
-var ErrPartition = errors.New("no such partition")
+var (
+	// ErrTopic: there is no such topic.
+	ErrTopic = errors.New("there is no such topic")
+	// ErrPartition: the topic has no such partition.
+	ErrPartition = errors.New("no such partition")
+)
 
 // readTimeout is how long the reader waits for the next record of a range that is in the log. Only the very end of a
 // compacted log can be without records; topics of ours are not compacted.
@@ -32,17 +37,17 @@ func NewLog(topic string, admin *kadm.Client, options []kgo.Opt) *Log {
 }
 
 // Describe returns the topic's id and the bounds of its partitions. What an open transaction has written is beyond the end.
-// ErrPartition.
+// ErrTopic.
 func (l *Log) Describe(ctx context.Context) (id [16]byte, bounds map[int32]Bounds, err error) {
 	topics, err := l.admin.ListTopics(ctx, l.Topic)
 	if err == nil {
 		err = topics[l.Topic].Err
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition) || err == nil && len(topics[l.Topic].Partitions) == 0:
+		return id, nil, fmt.Errorf("topic %s: %w", l.Topic, ErrTopic)
+	case err != nil:
 		return id, nil, fmt.Errorf("describe topic %s: %w", l.Topic, err)
-	}
-	if len(topics[l.Topic].Partitions) == 0 {
-		return id, nil, fmt.Errorf("topic %s: %w", l.Topic, ErrPartition)
 	}
 	starts, err := l.admin.ListStartOffsets(ctx, l.Topic)
 	if err == nil {

@@ -34,7 +34,7 @@ type Rewind struct {
 
 type move struct{ before, after Kept }
 
-// NewRewind reads what there is of partitions, or of all where none are named. ErrPartition; *ActiveError when the group has
+// NewRewind reads what there is of partitions, or of all where none are named. ErrTopic, ErrPartition; *ActiveError when the group has
 // members.
 func NewRewind(ctx context.Context, log *Log, positions Positions, name string, partitions []int32) (*Rewind, error) {
 	r := &Rewind{log: log, positions: positions, group: group{name: name, topic: log.Topic, admin: log.admin}, moves: map[int32]move{}}

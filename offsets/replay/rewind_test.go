@@ -341,7 +341,7 @@ func TestUndoFilesThatAreNotOfThisAreRefused(t *testing.T) {
 	}
 	for {
 		r, err := NewRewind(t.Context(), w.log, positions, w.topic, []int32{0})
-		if errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, ErrPartition) {
+		if errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, ErrTopic) {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
