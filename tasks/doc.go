@@ -14,8 +14,8 @@
 //	I4  Stale owners cannot write. Only the current assignment (version equal, lease not expired by the database's
 //	    clock) settles a task. Held by Settle, Renew: the row lock first, then the clock.
 //	I5  The budget holds. Provider requests on the wire for one task never exceed its budget, over crashes,
-//	    redeliveries and every layer's retries. Held by Claim, which counts the attempt before the call, and by
-//	    llm.Transport, which puts one request on the wire an attempt.
+//	    redeliveries, replays and every layer's retries. Held by Claim, which counts the attempt before the call, and by
+//	    llm.Transport, which puts one request on the wire an attempt. Only an operator raises it: Rearm, once a replay.
 //	I6  Same key, same work. Same (workspace, operation, key) and same inputs: the same task. Same key, other inputs:
 //	    refused. Held by the unique key of submissions and by Fingerprint.
 //	I7  Spending is recorded. Every usage report that reached us is in the ledger, also of attempts whose answer was
@@ -39,7 +39,9 @@
 //	              └─ cancel, also of a running task ────────────────────────────▶ cancelled
 //
 // Every arrow is one statement of the store whose guard is evaluated after the row's lock is held and against the
-// database's clock. completed, failed and cancelled are terminal: nothing leaves them.
+// database's clock. completed, failed and cancelled are terminal: nothing leaves them by itself. An operator may have a
+// failed task run again (Rearm): it is queued, with a new handoff, a new deadline and a budget that has grown where everyone
+// can see it; its ledger and its version go on. What is completed or cancelled stays so.
 //
 // # Who decides
 //

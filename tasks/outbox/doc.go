@@ -46,7 +46,8 @@
 //
 //   - A handoff is stored by a submission, with the task's row; by a promotion, from a delayed handoff; by a recovery,
 //     which writes the row anew. So each handoff of the task was there at S, or came before: a later one needs another
-//     row, or a delayed handoff. There was none at S: one that is due is in H, and none is due later than its task. There
+//     row, or a delayed handoff. There was none at S: one that is due is in H, and none is due later than its task (a
+//     re-arm, which makes a task due, takes its delayed handoff away, and writes its row). There
 //     was none since: a settle that stores one writes the row anew, and a claim that does finds a task that is not due.
 //   - The task is not in H, so each of its handoffs was deleted before S, hence acknowledged before S: its record lies
 //     below E. A submission whose transaction was under way at S is not seen by S.

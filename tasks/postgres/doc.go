@@ -17,6 +17,8 @@
 // waits in a statement of its own, because it reads the ledger too, which has to be as new as the row: see claim.go. Note
 // judges nothing and locks the same way.
 //
+// Rearm has the same parts, within a transaction that holds the row of its replay: see rearm.go.
+//
 // # Budgets
 //
 // A submission to a workspace with a budget locks the account of the day, after its keys and after nothing else that anyone
