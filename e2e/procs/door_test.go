@@ -225,7 +225,7 @@ func TestDoorPassesToolsAndFormatsThrough(t *testing.T) {
 	w := NewWorld(t, 1, quick...)
 	w.Model.Rules(`[{"match": {"contains": "weather"}, "times": 2, "tool_calls": [{"id": "call_1", "function": {"name": "weather", "arguments": "{\"city\":\"Zürich <Kreis 4>\"}"}}]},
 		{"match": {"contains": "weather"}, "text": "It rains."}, {"text": "{\"a\":1}"}]`)
-	front, worker := w.Node("front", "api,dispatcher"), w.Node("worker", "worker")
+	front, worker := w.Node("front", "api,dispatcher", "--require-key=false"), w.Node("worker", "worker")
 	run(t, front, worker)
 	client := door(t, w, front.API)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -263,11 +263,16 @@ func TestDoorPassesToolsAndFormatsThrough(t *testing.T) {
 	if got, err := client.Chat.Completions.New(ctx, object, key("k4")); err != nil || got.Choices[0].Message.Content != `{"a":1}` {
 		t.Errorf("%+v, %v", got, err)
 	}
+	// Here a call may come without a key, and has one all the same.
+	var made *http.Response
+	if _, err := client.Chat.Completions.New(ctx, asks("without a key"), option.WithResponseInto(&made)); err != nil || made.Header.Get("Idempotency-Key") == "" {
+		t.Errorf("without a key: %v", err)
+	}
 	_, body, err := get(ctx, w.Model.URL+"/sim/requests")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list := string(body); len(w.Model.Calls()) != 4 || strings.Count(list, `"response_format":{"type":"json_object"},"seed":7`) != 1 || strings.Count(list, `"tools":[`) != 3 {
+	if list := string(body); len(w.Model.Calls()) != 5 || strings.Count(list, `"response_format":{"type":"json_object"},"seed":7`) != 1 || strings.Count(list, `"tools":[`) != 3 {
 		t.Errorf("the model's ledger: %s", list)
 	}
 	stop(t, worker, front)
