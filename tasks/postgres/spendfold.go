@@ -11,13 +11,13 @@ const (
         spend_name(coalesce(r.document_version, '')) collate "C" as document_version,
         coalesce(t.conversation, '') collate "C" as conversation,
         c.sign::bigint as attempts, c.sign * c.unknown::int::bigint as unknown_attempts, c.sign * c.unpriced::int::bigint as unpriced_attempts,
-        c.sign * coalesce(c.input_tokens, 0)::numeric as input_tokens,
-        c.sign * coalesce(c.cached_input_tokens, 0)::numeric as cached_input_tokens,
-        c.sign * coalesce(c.output_tokens, 0)::numeric as output_tokens,
-        c.sign * coalesce(c.reasoning_tokens, 0)::numeric as reasoning_tokens,
-        c.sign * coalesce(c.picousd, 0)::numeric as picousd, c.sign * c.not_accepted::int::bigint as not_accepted,
-        c.sign * c.not_accepted::int * coalesce(c.picousd, 0)::numeric as not_accepted_picousd,
-        (c.sign = 0)::int::bigint as replays, (c.sign = 0)::int * coalesce(c.picousd, 0)::numeric as saved_picousd`
+        c.sign * greatest(coalesce(c.input_tokens, 0), -9000000000000000000) as input_tokens,
+        c.sign * greatest(coalesce(c.cached_input_tokens, 0), -9000000000000000000) as cached_input_tokens,
+        c.sign * greatest(coalesce(c.output_tokens, 0), -9000000000000000000) as output_tokens,
+        c.sign * greatest(coalesce(c.reasoning_tokens, 0), -9000000000000000000) as reasoning_tokens,
+        c.sign * greatest(coalesce(c.picousd, 0), -9000000000000000000) as picousd, c.sign * c.not_accepted::int::bigint as not_accepted,
+        c.sign * c.not_accepted::int * greatest(coalesce(c.picousd, 0), -9000000000000000000) as not_accepted_picousd,
+        (c.sign = 0)::int::bigint as replays, (c.sign = 0)::int * greatest(coalesce(c.picousd, 0), -9000000000000000000) as saved_picousd`
 	spendOfTask = ` c
     left join lateral (select r.document_id, r.document_version from task_requests r where r.task_id = c.task_id limit 1) r on true
     left join lateral (select t.conversation from reply_tasks t where t.id = c.task_id limit 1) t on true`
