@@ -60,7 +60,8 @@ func (s *Server) acceptChat(c *call, operation, key string) (req *chatCall, subm
 	asked.Fingerprint = req.fingerprint(asked)
 	// The messages say all that was said before: a conversation of its own has nothing to add.
 	asked.Conversation = "chat-" + asked.TaskID.String()
-	asked.Request.Chat, asked.Request.MaxOutputTokens = &req.chat, req.limit
+	chat := req.chat // its own: when the outcome is not known, it may still be on its way to the store
+	asked.Request.Chat, asked.Request.MaxOutputTokens = &chat, req.limit
 	_, result, err = s.accept(c, asked)
 	req.chat, req.same, req.content = tasks.Chat{}, tasks.Chat{}, "" // the wait need not hold them
 	return req, asked.TaskID, result, err

@@ -452,3 +452,32 @@ func TestChatUsageIsThatOfTheAttemptThatMadeTheReply(t *testing.T) {
 		}
 	}
 }
+
+// stuck stores nothing until it is let go, however long its callers wait.
+type stuck struct {
+	tasks.Store
+	let chan struct{}
+}
+
+func (s stuck) Submit(ctx context.Context, items []tasks.Submission) ([]tasks.Submitted, error) {
+	<-s.let
+	return s.Store.Submit(context.WithoutCancel(ctx), items)
+}
+
+// A chat completion whose outcome is not known is on its way to the store all the same, and whole.
+func TestI3_ChatOfUnknownOutcomeIsStoredWhole(t *testing.T) {
+	s := stuck{let: make(chan struct{})}
+	var inner tasks.Store
+	a := newAPI(t, func(c *Config) {
+		s.Store, inner = c.Store, c.Store
+		c.Store, c.Limits.SubmitTimeout, c.Limits.MaxChatWait = s, 50*time.Millisecond, time.Second
+	})
+	got := <-a.chat("k1", hello)
+	got.chatError(t, 503, "overloaded", true)
+	close(s.let)
+	a.store = inner
+	id := a.bound(tasks.OperationChat, "k1")
+	if c := a.claimWork(id).Request.Chat; c == nil || len(c.Messages) == 0 {
+		t.Errorf("chat %+v", c)
+	}
+}
