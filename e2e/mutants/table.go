@@ -212,4 +212,9 @@ func reusedTracker(c *Consumer, key partitionKey) *offsets.Tracker {
 		edits: []edit{{"tasks/httpapi/read.go", "return uuid.Nil, notFound()", "return uuid.Nil, invalidField(\"id\", \"is no id\")"}},
 		test:  []string{"./tasks/httpapi", "-run=TestI8_NoRoute"},
 	},
+	{
+		name: "sum what another workspace has spent", invariant: "I8",
+		edits: []edit{{"tasks/httpapi/spend.go", "Workspace: c.workspace, By", "Workspace: \"w1\", By"}},
+		test:  []string{"./tasks/httpapi", "-run=TestI8_TheDocument"},
+	},
 }

@@ -23,7 +23,7 @@ func TestSchemathesis(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "--config-file", filepath.Join(here, "schemathesis.toml"), "run", d.API+"/openapi.json",
 		"--checks", "all", "--max-time", "60", "--max-examples", "30",
-		"--continue-on-failure", "--request-timeout", "70", "--no-color")
+		"--generation-deterministic", "--continue-on-failure", "--request-timeout", "70", "--no-color")
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+here, "PYTHONDONTWRITEBYTECODE=1", "SCHEMATHESIS_HOOKS=schemathesis_hooks",
 		"OPENAI_API_KEY="+d.Key)
 	cmd.Dir = t.TempDir() // it keeps what it has found in the folder it runs in
