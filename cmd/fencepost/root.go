@@ -46,7 +46,7 @@ done, 5 a limit that was asked about is exceeded.`,
 		SilenceErrors: true, // Main prints them
 		SilenceUsage:  true,
 	},
-		newDev(a), newRun(a), newMigrate(a), newTopics(a), newKeys(a), newBudgets(a), newTasks(a), newLag(a), newDoctor(a), newReplay(a), newSpend(a), newSweep(a), newLLMSim(a), newConfig(a),
+		newDev(a), newRun(a), newMigrate(a), newTopics(a), newKeys(a), newBudgets(a), newTasks(a), newLag(a), newDashboards(a), newDoctor(a), newReplay(a), newDLQ(a), newSpend(a), newSweep(a), newLLMSim(a), newConfig(a),
 		newVersion(a), newCompletion(a))
 	root.CompletionOptions.DisableDefaultCmd = true // ours has an example
 	root.PersistentFlags().String("config", "", "YAML `file` with settings (environment: FENCEPOST_CONFIG)")

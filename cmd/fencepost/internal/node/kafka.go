@@ -92,11 +92,17 @@ func (k Kafka) mechanism() (sasl.Mechanism, error) {
 
 // Client is a client for administration: it fails soon rather than trying on, since its user waits.
 func (k Kafka) Client(log *slog.Logger) (*kgo.Client, error) {
-	opts, err := k.Options("admin", nil, log)
+	opts, err := k.AdminOptions(log)
 	if err != nil {
 		return nil, err
 	}
-	return kgo.NewClient(append(opts, impatient()...)...)
+	return kgo.NewClient(opts...)
+}
+
+// AdminOptions are those of Client, for clients that do more than administer.
+func (k Kafka) AdminOptions(log *slog.Logger) ([]kgo.Opt, error) {
+	opts, err := k.Options("admin", nil, log)
+	return append(opts, impatient()...), err
 }
 
 // impatient has requests fail soon.
