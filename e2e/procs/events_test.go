@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -16,6 +17,8 @@ import (
 type screen struct {
 	client *Client
 	task   string
+	// connected, when it is not nil, is called once the next connection is there.
+	connected func()
 
 	last     string // Last-Event-ID
 	text     string
@@ -65,6 +68,10 @@ func (s *screen) connect(ctx context.Context, node *Node, enough func() bool) (e
 		return false, nil
 	case resp.StatusCode != http.StatusOK:
 		return false, fmt.Errorf("events: %s", resp.Status)
+	}
+	if s.connected != nil {
+		s.connected()
+		s.connected = nil
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
@@ -126,8 +133,8 @@ func (s *screen) show(name, data string) error {
 func TestI1_AWatchedTaskOutlivesEveryProcess(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, 2, append(quick, "--live-tokens")...)
-	w.Model.Rules(`[{"times": 1, "text": "` + strings.Repeat("first ", 200) + `", "chunk_latency": "100ms"},
-		{"text": "` + strings.Repeat("second ", 30) + `", "chunk_latency": "100ms"}]`)
+	w.Model.Rules(`[{"times": 1, "text": "` + strings.Repeat("first ", 600) + `", "chunk_latency": "100ms"},
+		{"text": "` + strings.Repeat("second ", 80) + `", "chunk_latency": "100ms"}]`)
 	one, two := w.Node("front-1", "api,dispatcher"), w.Node("front-2", "api,dispatcher")
 	worker, successor := w.Node("worker-1", "worker"), w.Node("worker-2", "worker")
 	run(t, one, two, worker)
@@ -137,7 +144,7 @@ func TestI1_AWatchedTaskOutlivesEveryProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &screen{client: client, task: task.ID}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	// read goes on until the text has so many bytes more.
 	read := func(word string) {
@@ -150,50 +157,53 @@ func TestI1_AWatchedTaskOutlivesEveryProcess(t *testing.T) {
 			t.Fatalf("the screen says %q", s.text)
 		}
 	}
-	// whileReading kills or stops a process that the browser is connected to.
-	whileReading := func(word string, n *Node, end func(*testing.T, ...*Node)) {
+	// whileReading does something to the processes while the browser is connected, and reads on.
+	whileReading := func(word string, do func()) {
 		t.Helper()
 		done := make(chan struct{})
-		reads := make(chan error, 1)
+		begin := sync.OnceFunc(func() {
+			go func() {
+				defer close(done)
+				do()
+			}()
+		})
+		s.connected = begin
 		from := len(s.text)
-		started := make(chan struct{})
-		go func() {
-			defer close(done)
-			<-started
-			end(t, n)
-		}()
-		go func() {
-			var told bool
-			reads <- s.read(ctx, func() bool {
-				if !told {
-					told = true
-					close(started)
-				}
-				select {
-				case <-done: // what comes from here on comes from another process
-					return strings.HasPrefix(s.text, word) && len(s.text) > from+40
-				default:
-					return false
-				}
-			})
-		}()
-		if err := <-reads; err != nil {
+		err := s.read(ctx, func() bool {
+			select {
+			case <-done: // what comes from here on comes from another process
+				return strings.HasPrefix(s.text, word) && len(s.text) > from+20
+			default:
+				return false
+			}
+		})
+		begin()
+		<-done
+		if err != nil {
 			t.Fatal(err)
 		}
-		<-done
 	}
 	read("first")
 	s.connects = 0 // to front-1
-	whileReading("first", one, kill)
+	whileReading("first", func() { kill(t, one) })
 	run(t, one, successor)
 	kill(t, worker)
 	read("second")
+	// The model stands still meanwhile, so that it has not ended before.
+	if err := w.Model.Node.Pause(); err != nil {
+		t.Fatal(err)
+	}
 	s.connects = 1 // to front-2
-	whileReading("second", two, stop)
+	whileReading("second", func() {
+		stop(t, two)
+		if err := w.Model.Node.Resume(); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := s.read(ctx, func() bool { return false }); err != nil { // until it is told that there is nothing more
 		t.Fatal(err)
 	}
-	want := strings.Repeat("second ", 30)
+	want := strings.Repeat("second ", 80)
 	if len(s.replies) != 1 || strings.TrimSpace(s.replies[0]) != strings.TrimSpace(want) || s.resets != 1 || !strings.HasPrefix(want, strings.TrimSpace(s.text)) {
 		t.Errorf("replies %q, %d resets, the tokens so far %q", s.replies, s.resets, s.text)
 	}
