@@ -44,6 +44,7 @@ type Store struct {
 	live          map[uuid.UUID]*live
 	budgets       map[string]budget // by workspace
 	accounts      map[day]*account
+	spent         []spend // by replays, and by tasks that are swept
 }
 
 var _ tasks.Store = (*Store)(nil)

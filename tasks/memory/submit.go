@@ -41,6 +41,9 @@ func (s *Store) submit(item tasks.Submission, now time.Time) tasks.Submitted {
 			return tasks.Submitted{TaskID: old.task, Err: tasks.ErrKeyReused}
 		}
 		old.replays++
+		if r := s.tasks[old.task]; r != nil && r.Status.Terminal() {
+			s.spent = append(s.spent, r.saved(now))
+		}
 		return tasks.Submitted{TaskID: old.task, Replayed: true, ExpiresAt: old.expires}
 	}
 	if s.tasks[item.TaskID] != nil {

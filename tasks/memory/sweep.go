@@ -63,6 +63,7 @@ func (s *Store) old(r *row, age time.Duration, now time.Time) bool {
 }
 
 func (s *Store) forget(r *row) {
+	s.spent = append(s.spent, r.spend()...)
 	delete(s.tasks, r.ID)
 	delete(s.delayed, r.ID)
 	s.ids = slices.DeleteFunc(s.ids, func(id uuid.UUID) bool { return id == r.ID })

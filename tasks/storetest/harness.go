@@ -69,7 +69,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		submitTests, poisonTests, textTests, claimTests, holdTests, lostTests, noteTests, historyTests, budgetTests,
 		renewTests, settleTests, fenceTests, raceTests, cancelTests, ledgerTests, regainTests, outboxTests,
 		recoverTests, readTests, bindingTests, backlogTests, ackTests, workspaceTests, placeTests, liveTests, moneyTests,
-		chatTests, originalTests, progressTests, replayTests, keyTests, sweepTests,
+		chatTests, originalTests, progressTests, replayTests, keyTests, sweepTests, spendTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })

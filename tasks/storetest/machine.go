@@ -54,6 +54,7 @@ func runMachine(t *testing.T, newHarness func(t *testing.T) Harness) {
 			"submit": x.submitStep, "submit again": x.submitStep,
 			"claim": x.claimStep, "claim again": x.claimStep, "claim more": x.claimStep,
 			"settle": x.settleStep, "settle again": x.settleStep, "settle more": x.settleStep,
+			"fold": func(rt *rapid.T) { x.fold(rapid.IntRange(1, 5).Draw(rt, "fold")) },
 			"note": x.noteStep, "renew": x.renewStep, "cancel": x.cancelStep, "advance": x.advanceStep, "": x.check,
 		})
 	})
@@ -100,6 +101,7 @@ func (x *machine) submitStep(rt *rapid.T) {
 			s.Key, s.Retention = fmt.Sprintf("%s %d", x.run, key), 1000*deadline
 			s.Conversation = x.talk(key % conversations)
 			s.Request.Content = rapid.SampledFrom([]string{"one", "one", "other"}).Draw(rt, "content")
+			s.Request.Document = tasks.Document{ID: x.run, Version: strconv.Itoa(key % 2)}
 			s.MaxAttempts = 1 + key%4
 			s.MaxInterruptions = key % 5
 			if key%4 == 3 {
@@ -122,6 +124,7 @@ func (x *machine) submitStep(rt *rapid.T) {
 			if out.Err != nil || out.TaskID != t.TaskID || !out.Replayed {
 				x.Fatalf("I6: repeated submission: %+v", out)
 			}
+			x.m.replay(t)
 		default:
 			if !errors.Is(out.Err, tasks.ErrKeyReused) || out.TaskID != t.TaskID {
 				x.Fatalf("I6: other inputs: %+v", out)
@@ -318,6 +321,27 @@ func (x *machine) check(*rapid.T) {
 		}
 	}
 	clear(x.touched)
+	x.compareSpend()
+}
+
+// compareSpend wants of the run's document what its tasks come to.
+func (x *machine) compareSpend() {
+	want := tasks.Spend{Saved: x.m.saved}
+	for _, t := range x.m.tasks {
+		want = want.Add(t.spend())
+	}
+	for _, by := range []tasks.SpendBy{tasks.SpendByDocument, tasks.SpendByConversation} {
+		got := x.spent(tasks.SpendQuery{By: by, Document: x.run})
+		var sum tasks.Spend
+		for _, r := range got.Rows {
+			sum = sum.Add(r.Spend)
+		}
+		for _, s := range []*tasks.Spend{&got.Total, &sum} {
+			if s.CachedInputTokens, s.ReasoningTokens = 0, 0; *s != want {
+				x.Fatalf("I7: by %s spent\n%+v, want\n%+v", by, *s, want)
+			}
+		}
+	}
 }
 
 // compare wants of the task what the model says.

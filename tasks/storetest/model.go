@@ -15,6 +15,7 @@ type model struct {
 	now   time.Duration
 	tasks []*modelTask
 	works []*modelWork // every assignment there ever was
+	saved tasks.SpendSaved
 }
 
 const (
@@ -176,6 +177,46 @@ func (m *model) settle(w *modelWork, s tasks.Settlement) tasks.Verdict {
 		e.call.WireRequests, e.call.InputTokens, e.call.OutputTokens, e.call.PicoUSD = 1, s.Call.InputTokens, s.Call.OutputTokens, s.Call.PicoUSD
 	}
 	return verdict
+}
+
+// replay counts what a repeat of the submission saves.
+func (m *model) replay(t *modelTask) {
+	if !t.status.Terminal() {
+		return
+	}
+	m.saved.Replays++
+	for _, a := range t.ledger {
+		if a.call.PicoUSD != nil {
+			m.saved.PicoUSD += *a.call.PicoUSD
+		}
+	}
+}
+
+// spend is what the attempts come to that are not under way.
+func (t *modelTask) spend() (sum tasks.Spend) {
+	for v, a := range t.ledger {
+		if !a.ended && t.status == tasks.StatusRunning && v == t.version {
+			continue
+		}
+		x := tasks.Spend{Attempts: 1}
+		useful := a.outcome == tasks.AttemptAccepted || a.outcome == tasks.AttemptUnknown
+		for _, later := range t.ledger {
+			useful = useful || later.call.Recovered == v && later.outcome == tasks.AttemptAccepted
+		}
+		switch {
+		case a.call.PicoUSD != nil:
+			if a.call.InputTokens != nil {
+				x.InputTokens, x.OutputTokens = *a.call.InputTokens, *a.call.OutputTokens
+			}
+			if x.PicoUSD = *a.call.PicoUSD; x.PicoUSD > 0 && !useful {
+				x.NotAccepted = tasks.SpendPart{Attempts: 1, PicoUSD: x.PicoUSD}
+			}
+		case !a.ended || a.call.WireRequests > 0:
+			x.UnknownAttempts = 1
+		}
+		sum = sum.Add(x)
+	}
+	return sum
 }
 
 // cost is what the ledger comes to.
