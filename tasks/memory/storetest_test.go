@@ -54,6 +54,7 @@ func newHarness(t *testing.T) storetest.Harness {
 		Outbox:  s.Outbox(),
 		Live:    s,
 		Budgets: s,
+		Rearmer: NewRearmer(s),
 		Advance: clock.advance,
 		// One lock guards every row, so it is this one that is held. A call is taken to be blocked on it when it has
 		// begun and had a while to get there.

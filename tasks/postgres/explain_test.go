@@ -117,11 +117,15 @@ var explained = map[string]string{
 	"spendersSQL":             ``,
 	"foldSpendSQL":            `500, 7`,
 	"progressSQL":             `every(1000, 1000)`,
+	"recentTasksSQL":          `10000`,
+	"recentAttemptsSQL":       `10000`,
+	"recentFailuresSQL":       `10000, 20`,
+	"spentTodaySQL":           `5000`,
 	"lockReplaySQL":           `i(1)`,
 	"rearmShardsSQL":          `ARRAY[i(999990), i(5)], ARRAY[w(999990), w(5)]`,
-	"rearmSQL":                `i(1), every(1000, 1000), (select array_agg(w(n * 1000)) from generate_series(1, 1000) n), array_fill(0::smallint, '{1000}'), true, true, 5, 10, 3600000000, false`,
+	"rearmSQL":                `i(1), every(4000, 250), owners(4000, 250), array_fill(0::smallint, '{250}'), true, true, 5, 10, 3600000000, false`,
 	"stepReplaySQL":           `i(1), '{}', 1, 1`,
-	"lookSQL":                 `every(1000, 1000), (select array_agg(w(n * 1000)) from generate_series(1, 1000) n)`,
+	"lookSQL":                 `every(4000, 250), owners(4000, 250), i(1)`,
 	"selectSQL":               `i(500000), 20000, 'failed', 'quota', 'w5', 3600000000`,
 	"openReplaySQL":           `'scope'`,
 	"beginReplaySQL":          `i(1), 'tasks', 'scope', 'me', 'why', '{}', '{}'`,
@@ -155,6 +159,8 @@ var fill = []string{
 	`create function w(n bigint) returns text immutable language sql as $$ select 'w' || n % 50 $$`,
 	`create function every(step bigint, times bigint) returns uuid[] immutable language sql as $$
 		select array_agg(i(n * step)) from generate_series(1, times) n $$`,
+	`create function owners(step bigint, times bigint) returns text[] immutable language sql as $$
+		select array_agg(w(n * step)) from generate_series(1, times) n $$`,
 	`insert into reply_tasks (id, workspace, conversation, message_id, kind, status, assignment_version, lease_until, worker, attempts,
 		max_attempts, max_interruptions, on_ambiguous, accepted_at, available_at, deadline, finished_at)
 	select i(n), w(n), 'c' || n % 50000, i(n), 'reply', s, (s <> 'queued')::int, case s when 'running' then now() + '1h' end, 'worker',

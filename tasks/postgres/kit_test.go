@@ -68,7 +68,7 @@ func (k *kit) exec(conn *pgx.Conn, sql string, args ...any) {
 
 func (k *kit) harness() storetest.Harness {
 	return storetest.Harness{
-		Store: k.store, Outbox: k.outbox(), Live: k.store, Budgets: k.store, Advance: k.advance, Hold: k.hold, LoseAck: k.proxy.loseAck, Handoffs: k.handoffs, Delayed: k.delayed,
+		Store: k.store, Outbox: k.outbox(), Live: k.store, Budgets: k.store, Rearmer: k.store, Advance: k.advance, Hold: k.hold, LoseAck: k.proxy.loseAck, Handoffs: k.handoffs, Delayed: k.delayed,
 		Own: k.own, Kept: k.kept, Replays: k.replays,
 	}
 }

@@ -18,6 +18,8 @@ type Harness struct {
 	Live tasks.LiveTexts
 	// Budgets are the caps in the same store.
 	Budgets tasks.Budgets
+	// Rearmer is the operator's side of the same store.
+	Rearmer tasks.Rearmer
 
 	// Advance makes everything stored d older, as if d had passed. Memory moves its clock. Postgres moves its stored
 	// instants back, rather than sleep, so that the suite's leases can be long and never run out on a slow machine:
@@ -69,7 +71,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		submitTests, poisonTests, textTests, claimTests, holdTests, lostTests, noteTests, historyTests, budgetTests,
 		renewTests, settleTests, fenceTests, raceTests, cancelTests, ledgerTests, regainTests, outboxTests,
 		recoverTests, readTests, bindingTests, backlogTests, ackTests, workspaceTests, placeTests, liveTests, moneyTests,
-		chatTests, originalTests, progressTests, replayTests, keyTests, sweepTests, spendTests,
+		chatTests, originalTests, progressTests, replayTests, keyTests, sweepTests, spendTests, rearmTests,
 	} {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) { test.run(&kit{tb: t, Harness: newHarness(t), ctx: t.Context()}) })
