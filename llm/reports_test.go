@@ -125,7 +125,7 @@ func opensTheBreaker(c *call, f *llm.Failure, reason string) {
 		c.Fatal("not admitted")
 	}
 	g.Done("w", 0, f)
-	if wait, ok := g.Admit("another"); ok || wait < 10*time.Second || g.State().Reason != reason || g.State().Message != f.Message {
+	if wait, ok := g.Admit("another"); ok || wait < 3*time.Second || g.State().Reason != reason || g.State().Message != f.Message {
 		c.Errorf("admitted %v after %v: %+v", ok, wait, g.State())
 	}
 }
