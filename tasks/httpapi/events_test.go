@@ -181,6 +181,10 @@ func TestEventsAreRefused(t *testing.T) {
 		t.Errorf("Allow %q", got.Header.Get("Allow"))
 	}
 	a.do("GET", path, "", "Authorization", "").problem(t, 401, "unauthorized")
+	a.do("HEAD", path, "").want(t, 200)
+	if n := a.server.hub.waiting(); n != 0 {
+		t.Errorf("%d wait for a body that HEAD has not", n)
+	}
 }
 
 func TestWatchersAreBoundedForEachWorkspace(t *testing.T) {
