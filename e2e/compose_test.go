@@ -22,13 +22,11 @@ type service struct {
 	Ports       []string
 	HealthCheck *struct{ Test []string }              `yaml:"healthcheck"`
 	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
-	Configs     []struct{ Source, Target string }
 	Volumes     []string
 }
 
 type compose struct {
 	Services map[string]service
-	Configs  map[string]struct{ Content string }
 	Volumes  map[string]any
 }
 
@@ -102,7 +100,7 @@ func hasFlag(help, flag string) bool {
 // reach, and nothing is reachable from another machine.
 func TestComposeWaitsForWhatItNeeds(t *testing.T) {
 	c := readCompose(t)
-	for _, name := range []string{"kafka", "postgres", "migrate", "topics", "llm-sim", "api", "dispatcher", "worker-1", "worker-2", "prometheus"} {
+	for _, name := range []string{"kafka", "postgres", "migrate", "topics", "llm-sim", "api", "dispatcher", "worker-1", "worker-2", "prometheus", "grafana"} {
 		if _, ok := c.Services[name]; !ok {
 			t.Errorf("there is no service %s", name)
 		}
@@ -129,19 +127,22 @@ func TestComposeWaitsForWhatItNeeds(t *testing.T) {
 			}
 		}
 		for _, v := range s.Volumes {
-			if volume, _, _ := strings.Cut(v, ":"); !slices.Contains(keys(c.Volumes), volume) {
+			volume, _, _ := strings.Cut(v, ":")
+			if strings.HasPrefix(volume, "./") {
+				if _, err := os.Stat(filepath.Join(root, volume)); err != nil || !strings.HasSuffix(v, ":ro") {
+					t.Errorf("%s mounts %s: %v", name, v, err)
+				}
+			} else if !slices.Contains(keys(c.Volumes), volume) {
 				t.Errorf("%s uses the volume %s, which is not declared", name, volume)
 			}
 		}
-		for _, config := range s.Configs {
-			var parsed map[string]any
-			if err := yaml.Unmarshal([]byte(c.Configs[config.Source].Content), &parsed); err != nil || len(parsed) == 0 {
-				t.Errorf("%s: the config %s: %v", name, config.Source, err)
-			}
-		}
+	}
+	scraped, err := os.ReadFile(filepath.Join(root, "offsets", "dashboard", "prometheus", "prometheus.yml"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	for name, s := range c.Services {
-		if len(s.Command) > 0 && s.Command[0] == "run" && !strings.Contains(c.Configs["prometheus"].Content, fmt.Sprintf("%q", name+":8081")) {
+		if len(s.Command) > 0 && s.Command[0] == "run" && !strings.Contains(string(scraped), fmt.Sprintf("%q", name+":8081")) {
 			t.Errorf("Prometheus does not scrape %s", name)
 		}
 	}
