@@ -18,6 +18,9 @@ func (l *lagCommand) show(r lag.Report, n int) error {
 	if !l.members {
 		r.MemberList = nil
 	}
+	if *l.output == cli.CSV {
+		return cli.List(l.a.Out, cli.CSV, "partitions", r.Partitions, lagColumns(r))
+	}
 	if *l.output != cli.Table && *l.output != cli.Wide {
 		if *l.output == cli.YAML && n > 1 {
 			if _, err := fmt.Fprintln(l.a.Out, "---"); err != nil {
