@@ -27,6 +27,8 @@ type session struct {
 	assignments map[partitionKey]*assignment
 	joined      bool
 
+	pulse pulse
+
 	commitToken chan struct{} // held by whoever commits: at most one commit is in flight
 }
 
@@ -46,6 +48,8 @@ var (
 func (c *Consumer) newSession(ctx context.Context) (*session, error) {
 	s := &session{c: c, assignments: map[partitionKey]*assignment{}, commitToken: make(chan struct{}, 1), built: make(chan struct{})}
 	s.ctx, s.end = context.WithCancelCause(ctx)
+	s.pulse.now = c.now
+	s.pulse.heard.Store(c.now())
 	opts := append(append([]kgo.Opt{}, c.cfg.Kafka...),
 		kgo.ConsumerGroup(c.cfg.Group),
 		kgo.ConsumeTopics(c.cfg.Topic),
@@ -64,6 +68,7 @@ func (c *Consumer) newSession(ctx context.Context) (*session, error) {
 		kgo.FetchMaxPartitionBytes(256<<10), // what a pause throws away and reads again
 		kgo.MetadataMaxAge(time.Minute),
 		kgo.MetadataMinAge(250*time.Millisecond),
+		kgo.WithHooks(&s.pulse),
 		kgo.OnPartitionsAssigned(s.onAssigned),
 		kgo.OnPartitionsRevoked(s.onRevoked),
 		kgo.OnPartitionsLost(s.onLost),

@@ -39,7 +39,8 @@ var (
 	errStopping  = errors.New("draining: nothing new is started")
 )
 
-// Ready says why this worker cannot work, or nil. A member without partitions is ready.
+// Ready says why this worker cannot work, or nil: it is in the group, and within the session timeout the brokers have said
+// so. A member without partitions is ready.
 func (c *Consumer) Ready() error {
 	if c.stopping.Load() {
 		return errStopping
@@ -49,5 +50,13 @@ func (c *Consumer) Ready() error {
 	if c.session == nil || !c.session.joined {
 		return errNotJoined
 	}
-	return nil
+	session := c.cfg.SessionTimeout
+	if c.cfg.Protocol == ProtocolConsumer {
+		session = max(session, brokersSession)
+	}
+	return c.session.pulse.silent(session, c.cfg.RebalanceTimeout)
 }
+
+// brokersSession is what brokers have for group.consumer.session.timeout.ms unless told otherwise: under KIP-848 it is
+// theirs to say, and so is how often a member reports.
+const brokersSession = 45 * time.Second

@@ -246,6 +246,10 @@ func TestI1_DevOneMessageOneReplyPaidForOnce(t *testing.T) {
 	if ready.status != http.StatusOK {
 		t.Errorf("/readyz: %d %s", ready.status, ready.body)
 	}
+	verbose := decode[map[string]any](t, p.call("GET", p.Admin+"/readyz?verbose", "", ""))
+	if parts, _ := verbose["parts"].([]any); len(parts) != 3 || strings.Contains(string(ready.body), `"parts"`) {
+		t.Errorf("/readyz?verbose: %v, beside %s", verbose, ready.body)
+	}
 	metrics := string(p.call("GET", p.Admin+"/metrics", "", "").body)
 	for _, name := range []string{"fencepost_records_total", "fencepost_kafka_connects_total", "fencepost_build_info", "go_goroutines"} {
 		if !strings.Contains(metrics, name) {

@@ -36,7 +36,7 @@ func (s *shed) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil: // what was known stays: a store that does not answer refuses by itself
-			s.errors.log.Debug("the backlog could not be counted", "err", err)
+			s.errors.log.Debug("the backlog could not be counted", "error", err)
 		default:
 			if full := n >= s.max; s.full.Swap(full) != full {
 				s.errors.log.Warn("new messages are refused while too many tasks are unfinished", "refused", full, "unfinished", n, "limit", s.max)

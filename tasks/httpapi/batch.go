@@ -187,7 +187,7 @@ func (b *batcher) commit(batch []*pending) {
 		if batch, err = b.try(batch); len(batch) == 0 {
 			return
 		}
-		b.log.Debug("submissions are tried again", "submissions", len(batch), "wait", wait, "err", err)
+		b.log.Debug("submissions are tried again", "submissions", len(batch), "wait", wait, "error", err)
 		time.Sleep(wait)
 	}
 }

@@ -21,7 +21,7 @@ func (l *errorLog) note(ctx context.Context, p *problem, route, requestID string
 	case p.Status < http.StatusInternalServerError || ctx.Err() != nil:
 		// The caller's fault, or nobody's: the client went away.
 	case p.Status != http.StatusServiceUnavailable:
-		l.log.ErrorContext(ctx, "request failed", "route", route, "request_id", requestID, "err", p)
+		l.log.ErrorContext(ctx, "request failed", "route", route, "request_id", requestID, "error", p)
 	default:
 		now := time.Now().UnixNano()
 		next := l.next.Load()
@@ -29,7 +29,7 @@ func (l *errorLog) note(ctx context.Context, p *problem, route, requestID string
 			l.skipped.Add(1)
 			return
 		}
-		l.log.WarnContext(ctx, "requests are refused", "route", route, "request_id", requestID, "err", p,
+		l.log.WarnContext(ctx, "requests are refused", "route", route, "request_id", requestID, "error", p,
 			"more", l.skipped.Swap(0))
 	}
 }

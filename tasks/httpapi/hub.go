@@ -188,7 +188,7 @@ func (h *hub) run(ctx context.Context) {
 		if (err != nil) != failing {
 			failing = err != nil
 			if failing {
-				h.log.Warn("waiting for tasks: the store does not answer", "err", err)
+				h.log.Warn("waiting for tasks: the store does not answer", "error", err)
 			} else {
 				h.log.Info("waiting for tasks: the store answers again")
 			}
@@ -218,7 +218,7 @@ func (h *hub) poll(ctx context.Context, look bool) error {
 	if look {
 		var err error
 		if pieces, err = inChunks(ctx, h, h.cursors(), h.live.Live); err != nil && ctx.Err() == nil {
-			h.log.Debug("running texts could not be read; they are a courtesy", "err", err)
+			h.log.Debug("running texts could not be read; they are a courtesy", "error", err)
 		}
 	}
 	_, err := inChunks(ctx, h, h.ids(), func(ctx context.Context, ids []uuid.UUID) ([]struct{}, error) {

@@ -26,7 +26,7 @@ func (s *Server) repeats(c *call, asked tasks.Submission) (tasks.Submitted, bool
 	if err != nil {
 		// The refusal stands: it has bound nothing, and the repeat may be repeated.
 		if !errors.Is(err, tasks.ErrNotFound) {
-			s.errors.log.Warn("what a key is bound to could not be read", "err", err)
+			s.errors.log.Warn("what a key is bound to could not be read", "error", err)
 		}
 		return tasks.Submitted{}, false
 	}

@@ -67,7 +67,7 @@ func (t *touches) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	if err := t.keys.TouchKeys(ctx, ids); err != nil {
-		t.log.Warn("when keys were last used could not be noted", "keys", len(ids), "err", err)
+		t.log.Warn("when keys were last used could not be noted", "keys", len(ids), "error", err)
 		for _, id := range ids {
 			t.note(id)
 		}

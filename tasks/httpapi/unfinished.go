@@ -63,7 +63,7 @@ func (q *quota) take(ctx context.Context, workspace string) bool {
 		return nil, nil
 	})
 	if err != nil {
-		q.log.Debug("the unfinished tasks of a workspace could not be counted", "workspace", workspace, "err", err)
+		q.log.Debug("the unfinished tasks of a workspace could not be counted", "workspace", workspace, "error", err)
 		return true
 	}
 	ok, counted := q.counted(workspace)

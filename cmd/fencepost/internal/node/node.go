@@ -135,9 +135,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		return err
 	}
 	n.hints = postgres.NewHints(config.ConnConfig, n.config.Logger)
-	n.ready.add("postgres", func(ctx context.Context) error {
-		return migrations.Check(ctx, n.store.Pool())
-	})
+	n.ready.add("postgres", n.checkStore)
 	return nil
 }
 

@@ -62,6 +62,11 @@ func TestReadinessNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	r.add("worker", func(context.Context) error { return errors.New("not joined") })
+	r.detail("worker", func() map[string]any { return map[string]any{"partitions": 3} })
+	got := r.report(t.Context(), AllRoles)
+	if p := got.Parts; len(p) != 2 || !p[0].Ready || p[0].Name != "postgres" || p[1].Ready || p[1].Error != "not joined" || p[1].Detail["partitions"] != 3 {
+		t.Errorf("%+v", got.Parts)
+	}
 	if got := r.report(t.Context(), AllRoles); got.Ready || got.Checks["worker"] != "not joined" {
 		t.Errorf("%+v", got)
 	}

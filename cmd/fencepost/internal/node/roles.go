@@ -39,6 +39,7 @@ func (n *Node) buildDispatcher() error {
 		return err
 	}
 	n.ready.add("dispatcher", func(context.Context) error { return n.dispatcher.Ready() })
+	n.ready.detail("dispatcher", func() map[string]any { return map[string]any{"name": n.name, "leads": n.dispatcher.Leads()} })
 	return n.buildLag()
 }
 
@@ -75,6 +76,7 @@ func (n *Node) buildWorker() error {
 		return err
 	}
 	n.ready.add("worker", func(context.Context) error { return n.worker.Ready() })
+	n.ready.detail("worker", n.workerDetail)
 	return nil
 }
 
