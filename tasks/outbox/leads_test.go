@@ -31,6 +31,11 @@ func TestOneLeads(t *testing.T) {
 		t.Helper()
 		var who string
 		w.until("one leads and the database says the same", func() bool {
+			// One that is alone has every shard: who leads is a question only when all have some.
+			var owners int
+			if err := w.pool.QueryRow(t.Context(), "select count(distinct owner) from outbox_shards").Scan(&owners); err != nil || owners != len(all) {
+				return false
+			}
 			one, n := leader()
 			said, err := store.Leader(t.Context())
 			who = one
@@ -39,9 +44,23 @@ func TestOneLeads(t *testing.T) {
 		return who
 	}
 	first := agreed("")
-	all[first].stop()
-	if all[first].Leads() {
+	stopped := all[first]
+	delete(all, first)
+	stopped.stop()
+	if stopped.Leads() {
 		t.Error("one that has stopped leads")
 	}
 	agreed(first)
+	for name, d := range all {
+		d.stop()
+		delete(all, name)
+	}
+	for lease, want := range map[string]string{"1 hour": "owner 0", "-1 hour": ""} {
+		if _, err := w.pool.Exec(t.Context(), "update outbox_shards set owner = 'owner ' || shard, lease_until = clock_timestamp() + $1::text::interval", lease); err != nil {
+			t.Fatal(err)
+		}
+		if who, err := store.Leader(t.Context()); err != nil || who != want {
+			t.Errorf("with leases of %s %q leads, %v, want %q", lease, who, err, want)
+		}
+	}
 }
