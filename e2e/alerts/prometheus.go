@@ -27,7 +27,8 @@ type Prometheus struct {
 	t   testing.TB
 }
 
-// StartPrometheus scrapes targets (host:port) every second with our rules, as change has made them.
+// StartPrometheus scrapes targets (host:port) with our rules, as change has made them, and as often as it may be: a scrape
+// takes five seconds while Kafka does not answer.
 func StartPrometheus(t testing.TB, targets []string, change func(name, content string) string) *Prometheus {
 	t.Helper()
 	path, err := exec.LookPath("prometheus")
@@ -43,7 +44,7 @@ func StartPrometheus(t testing.TB, targets []string, change func(name, content s
 		write(t, filepath.Join(dir, name), change(name, string(content)))
 	}
 	quoted := `"` + strings.Join(targets, `","`) + `"`
-	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf(`global: {scrape_interval: 1s, evaluation_interval: 1s}
+	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf(`global: {scrape_interval: 7s, scrape_timeout: 7s, evaluation_interval: 1s}
 rule_files: [rules.yml, alerts.yml]
 scrape_configs: [{job_name: fencepost, static_configs: [{targets: [%s]}]}]
 `, quoted))

@@ -7,17 +7,17 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/fencepost/fencepost/e2e/procs"
 	"github.com/fencepost/fencepost/offsets/dashboard"
 )
 
 var shots = flag.String("page.shots", "", "leave pictures of the page in this folder")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(procs.Main(m).Run()) }
 
 func serve(t *testing.T, f *fake) string {
 	t.Helper()
@@ -194,4 +194,13 @@ func TestSize(t *testing.T) {
 
 func number(n int) string {
 	return string(rune('0'+n/100)) + string(rune('0'+n/10%10)) + string(rune('0'+n%10))
+}
+
+func containsAll(text string, words ...string) bool {
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			return false
+		}
+	}
+	return true
 }
