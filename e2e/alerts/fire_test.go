@@ -141,6 +141,7 @@ func (w *world) expressions(t *testing.T) {
 	if err != nil || len(list) < 60 {
 		t.Fatal(len(list), err)
 	}
+	until(t, "there are rates", func() bool { return len(w.prometheus.Series(`fencepost:llm_attempts_failed:ratio_rate5m`)) > 0 })
 	labels := map[string]map[string]bool{} // by metric
 	for _, e := range list {
 		if err := w.prometheus.Parses(e.Text); err != nil {

@@ -91,16 +91,18 @@ func TestDraw(t *testing.T) {
 		return Point{now.Add(-time.Duration(minutes * float64(time.Minute))), lag}
 	}
 	l := draw([]Point{at(90, 1000), at(50.6, 4), at(50.4, 8), at(49.5, 2), at(30.5, 6), at(10.5, Unknown), at(0.5, 0)}, now, 120, 24)
-	if len(l.Paths) != 1 || len(l.Dots) != 2 || l.Max != "8" {
+	if len(l.Paths) != 3 || l.Text != "last hour: at most 8" {
 		t.Fatalf("%+v", l)
 	}
-	if points := strings.Fields(l.Paths[0]); len(points) != 2 || !strings.HasSuffix(points[0], ",1.0") {
-		t.Errorf("%q, want the highest at the top", l.Paths[0])
+	if points := strings.Fields(l.Paths[0]); len(points) != 2 || !strings.HasSuffix(points[0], ",1.0") || !strings.HasSuffix(points[1], ",17.5") {
+		t.Errorf("%q, want the highest at the top, then a quarter of it", l.Paths[0])
 	}
-	if l.Text != "last hour: from 8 to 0, at most 8" {
-		t.Errorf("%q", l.Text)
+	for i, y := range []string{",6.5", ",23.0"} {
+		if points := strings.Fields(l.Paths[i+1]); len(points) != 2 || !strings.HasSuffix(points[0], y) || !strings.HasSuffix(points[1], y) || points[0] == points[1] {
+			t.Errorf("%q, want a short line at %s", l.Paths[i+1], y)
+		}
 	}
-	if empty := draw([]Point{at(61, 5)}, now, 120, 24); len(empty.Paths)+len(empty.Dots) != 0 || !strings.Contains(empty.Text, "no samples") {
+	if empty := draw([]Point{at(61, 5)}, now, 120, 24); len(empty.Paths) != 0 || !strings.Contains(empty.Text, "no samples") {
 		t.Errorf("%+v", empty)
 	}
 }

@@ -19,12 +19,8 @@ const (
 type line struct {
 	Width, Height int
 	Paths         []string // points of polylines, each without a gap
-	Dots          []dot    // samples between two gaps
 	Text          string   // the same in words
-	Max           string
 }
-
-type dot struct{ X, Y string }
 
 // draw draws points, oldest first, as of now.
 func draw(points []Point, now time.Time, width, height int) line {
@@ -41,51 +37,35 @@ func draw(points []Point, now time.Time, width, height int) line {
 		}
 	}
 	out := line{Width: width, Height: height}
-	highest, first, last := int64(0), -1, -1
-	for i, v := range values {
-		if v == Unknown {
-			continue
-		}
-		if first < 0 {
-			first = i
-		}
-		last, highest = i, max(highest, v)
+	highest := int64(Unknown)
+	for _, v := range values {
+		highest = max(highest, v)
 	}
-	if first < 0 {
+	if highest == Unknown {
 		out.Text = "no samples of the last hour"
 		return out
 	}
-	out.Max = number(highest)
-	out.Text = fmt.Sprintf("last hour: from %s to %s, at most %s", number(values[first]), number(values[last]), number(highest))
-	// Half a pixel of room, so that the line's own width is within the picture.
-	at := func(i int, v int64) dot {
-		x := 1 + float64(i)*float64(width-2)/(columns-1)
+	out.Text = fmt.Sprintf("last hour: at most %s", number(highest))
+	point := func(x float64, v int64) string {
 		y := float64(height-1) - float64(v)*float64(height-2)/math.Max(1, float64(highest))
-		return dot{X: strconv.FormatFloat(x, 'f', 1, 64), Y: strconv.FormatFloat(y, 'f', 1, 64)}
+		return strconv.FormatFloat(x, 'f', 1, 64) + "," + strconv.FormatFloat(y, 'f', 1, 64)
 	}
-	var run []dot
-	end := func() {
-		switch len(run) {
-		case 0:
-		case 1:
-			out.Dots = append(out.Dots, run[0])
-		default:
-			words := make([]string, len(run))
-			for i, d := range run {
-				words[i] = d.X + "," + d.Y
-			}
-			out.Paths = append(out.Paths, strings.Join(words, " "))
+	// A pixel of room on each side, so that the line's own width is within the picture.
+	step := float64(width-2) / (columns - 1)
+	var run []string
+	for i, v := range append(values, Unknown) {
+		if v != Unknown {
+			run = append(run, point(1+float64(i)*step, v))
+			continue
+		}
+		if len(run) == 1 { // between two gaps: a line of no length would not be seen
+			run = append(run, point(float64(i-1)*step, values[i-1]))
+		}
+		if len(run) > 0 {
+			out.Paths = append(out.Paths, strings.Join(run, " "))
 		}
 		run = nil
 	}
-	for i, v := range values {
-		if v == Unknown {
-			end()
-			continue
-		}
-		run = append(run, at(i, v))
-	}
-	end()
 	return out
 }
 
