@@ -100,7 +100,7 @@ Exit codes: 0 done, also when there was nothing to do; 2 not confirmed; 3 out of
 		r.items = func(p replay.Plan, c replay.Cursor) iter.Seq2[replay.Item, error] {
 			return log.Read(cmd.Context(), p.Partitions, c)
 		}
-		return r.run(cmd.Context(), a, cmd, store)
+		return r.run(cmd.Context(), a, store)
 	}
 	return cmd
 }

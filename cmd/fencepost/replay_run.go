@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/spf13/cobra"
 
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/cli"
 	"github.com/fencepost/fencepost/offsets/replay"
@@ -35,7 +36,7 @@ type rearming struct {
 	items func(replay.Plan, replay.Cursor) iter.Seq2[replay.Item, error]
 }
 
-func (r *rearming) run(ctx context.Context, a *app, cmd *cobra.Command, store *postgres.Store) error {
+func (r *rearming) run(ctx context.Context, a *app, store *postgres.Store) error {
 	open, err := store.OpenReplay(ctx, r.scope)
 	resumed := err == nil
 	if err != nil && !errors.Is(err, tasks.ErrNotFound) {
@@ -107,15 +108,12 @@ func (r *rearming) run(ctx context.Context, a *app, cmd *cobra.Command, store *p
 	if printed := view.print(a.Out, r.output); printed != nil {
 		return printed
 	}
-	again := "the same command goes on where this has stopped: " + commandLine(cmd)
+	again := "the same command goes on where this has stopped"
 	if err != nil {
 		return &cli.Error{Code: cli.Partly, Hint: again, Err: fmt.Errorf("replay %s has re-armed %d tasks and is not done: %w", open.ID, view.Executed.Rearmed, err)}
 	}
 	return &cli.Error{Code: cli.Partly, Hint: again, Err: fmt.Errorf("replay %s has re-armed %d tasks, as many as --max allows, and is not done", open.ID, view.Executed.Rearmed)}
 }
-
-// commandLine is the verb without what it was given: the operator has that at hand, secrets and quoting included.
-func commandLine(cmd *cobra.Command) string { return cmd.CommandPath() + " ..." }
 
 // progress tells a person how far a replay has come, now and then.
 func (a *app) progress(of int64) func(replay.Progress) {
@@ -135,7 +133,7 @@ func replayError(err error) error {
 	switch {
 	case errors.As(err, &partly):
 		var again []string
-		for p := range partly.Failed {
+		for _, p := range slices.Sorted(maps.Keys(partly.Failed)) {
 			again = append(again, fmt.Sprintf("--partition %d --to-offset %d", p, partly.To[p]))
 		}
 		return &cli.Error{Code: cli.Partly, Hint: "to repeat what is missing: fencepost replay rewind " + strings.Join(again, ", and ") +

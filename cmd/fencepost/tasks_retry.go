@@ -89,7 +89,7 @@ Exit codes: 0 done, also when there was nothing to do; 2 not confirmed; 4 partly
 			r.items = func(_ replay.Plan, c replay.Cursor) iter.Seq2[replay.Item, error] {
 				return selected(cmd.Context(), store, by, c)
 			}
-			return r.run(cmd.Context(), a, cmd, store)
+			return r.run(cmd.Context(), a, store)
 		}
 		var list []replay.Ref
 		for _, id := range ids {
@@ -104,7 +104,7 @@ Exit codes: 0 done, also when there was nothing to do; 2 not confirmed; 4 partly
 		r.items = func(_ replay.Plan, c replay.Cursor) iter.Seq2[replay.Item, error] {
 			return replay.List(slices.DeleteFunc(slices.Clone(list), func(ref replay.Ref) bool { return ref.Task.String() <= c.After }))
 		}
-		return r.run(cmd.Context(), a, cmd, store)
+		return r.run(cmd.Context(), a, store)
 	}
 	return cmd
 }

@@ -26,9 +26,9 @@ from unnest($1::uuid[], $2::text[]) with ordinality as i (task_id, workspace, n)
 join reply_tasks t on t.id = i.task_id and t.workspace = i.workspace`
 
 // The shape is that of the package's judged statements. Each task's row is written with its handoff, which the recovery of
-// lost tasks relies on. A delayed handoff would be due after its task from now on, so it goes. A running task whose lease is over stays one: its takeover is counted as always. What was
-// reserved for a failed task went back when it failed, and is taken again, from the budget of today and without asking:
-// an operator wants the task to run.
+// lost tasks relies on. A delayed handoff would be due after its task from now on, so it goes. A running task whose lease is
+// over stays one: its takeover is counted as always. What was reserved for a failed task went back when it failed, and is
+// taken again, from the budget of today and without asking: an operator wants the task to run.
 const rearmSQL = `
 with input as materialized (
     select * from unnest($2::uuid[], $3::text[], $4::smallint[]) with ordinality as i (task_id, workspace, shard, n)
