@@ -84,12 +84,6 @@ func (m *Monitor) Run(ctx context.Context) error {
 // Elected reports whether this process is the one that reads.
 func (m *Monitor) Elected() bool { return m.config.Elected() }
 
-// Group is the group that is read.
-func (m *Monitor) Group() string { return m.config.Group }
-
-// Topic is the topic that is read.
-func (m *Monitor) Topic() string { return m.config.Topic }
-
 // Report is the lag as of now, at most a second old. ErrNotElected; any other error is why it could not be read.
 func (m *Monitor) Report(ctx context.Context) (Report, error) {
 	if !m.Elected() {
