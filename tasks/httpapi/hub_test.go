@@ -91,6 +91,9 @@ func TestHubForgetsThoseWhoLeave(t *testing.T) {
 	// One that is late to leave, when others wait for the same task anew.
 	old := h.mustRegister(t, id)
 	h.tell([]tasks.Progress{{TaskID: id, Status: tasks.StatusCompleted}})
+	if len(h.ids()) != 0 {
+		t.Error("what has ended is polled for")
+	}
 	young := h.mustRegister(t, id)
 	old.leave()
 	if len(h.ids()) != 1 {
@@ -232,4 +235,33 @@ func TestThoseWhoConnectAtOnceAreLookedForTogether(t *testing.T) {
 			t.Errorf("%d queries", n)
 		}
 	})
+}
+
+func TestLooksOfAServerThatHasStoppedAreRefused(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		l := newLooks(testHub(t))
+		ctx, stop := context.WithCancel(b.ctx)
+		stop()
+		l.run(ctx)
+		began := time.Now()
+		if _, err := l.look(b.ctx, "w1", uuid.Must(uuid.NewV7())); asProblem(err).Status != 503 || time.Now() != began {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestHubHoldsLittleForOne(t *testing.T) {
+	h, id := testHub(t), uuid.Must(uuid.NewV7())
+	w := h.mustRegister(t, id)
+	h.tell([]tasks.Progress{{TaskID: id, Status: tasks.StatusRunning, Version: 1, Attempts: 1}})
+	w.ask(tasks.LiveCursor{TaskID: id, Version: 1})
+	h.cursors()
+	var pieces []tasks.LivePiece
+	for i := range 200 {
+		pieces = append(pieces, tasks.LivePiece{TaskID: id, Version: 1, Index: i, Tokens: 1, Text: string(make([]byte, 1<<10))})
+	}
+	h.deliver(pieces)
+	if _, got := w.take(); len(got) != liveBuffer>>10+1 {
+		t.Errorf("%d pieces of 1 KiB are held", len(got))
+	}
 }

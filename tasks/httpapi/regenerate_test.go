@@ -130,7 +130,7 @@ func TestRegenerateRefusals(t *testing.T) {
 			t.Errorf("%s: field %v", body, p["field"])
 		}
 	}
-	a.do("POST", path, `{"model":"`+strings.Repeat("m", int(overridesLimit))+`"}`, "Idempotency-Key", "k").problem(t, 413, "too_large")
+	a.do("POST", path, `{"model":"`+strings.Repeat("m", int(overridesLimit))+`"}`, "Idempotency-Key", "k").tooLarge(t, "body")
 	a.do("POST", path, `{}`, "Idempotency-Key", "k", "Content-Type", "text/plain").problem(t, 415, "invalid_request")
 
 	// Another workspace's task, one that is not there, and what is no id are the same.
@@ -173,5 +173,13 @@ func TestRegenerateOfAChatCompletionSendsItAsItWas(t *testing.T) {
 	}
 	if p := (overrides{Model: "m2"}).apply(&chat, Limits{MaxContent: 1}); p != nil || chat.Request.Model != "m2" {
 		t.Errorf("model %q, %v", chat.Request.Model, p)
+	}
+}
+
+// tooLarge wants that this part of the request is.
+func (a answer) tooLarge(t testing.TB, field string) {
+	t.Helper()
+	if p := a.problem(t, 413, "too_large"); p["field"] != field {
+		t.Errorf("problem %v, want the field %s", p, field)
 	}
 }
