@@ -38,12 +38,12 @@ func (c *Consumer) attempt(ctx context.Context, j *job) (out outcome) {
 		}
 	}()
 	req := prompt(j.work.Request, j.history)
-	req.TraceParent, req.Op = j.it.trace, op(j.work.TaskID, j.work.Version)
+	req.TraceParent, req.Op = j.trace, op(j.work.TaskID, j.work.Version)
 	if c.cfg.Live != nil {
 		req.Text = j.live.add
 	}
 	if c.recoverer == nil {
-		out.answer, out.err = c.provider.Call(ctx, req)
+		out.answer, out.err = c.callProvider(ctx, j, req)
 		return out
 	}
 	hash := requestHash(&req)
@@ -61,7 +61,7 @@ func (c *Consumer) attempt(ctx context.Context, j *job) (out outcome) {
 			return outcome{err: llm.NotNoted(err)}
 		}
 	}
-	out.answer, out.err = c.provider.Call(ctx, req)
+	out.answer, out.err = c.callProvider(ctx, j, req)
 	if out.err != nil && j.work.AttemptsSpent() && c.recoverer.Asks() {
 		c.lastChance(ctx, j, req, noted, &out)
 	}
@@ -74,7 +74,7 @@ func (c *Consumer) lastChance(ctx context.Context, j *job, req llm.Request, ref 
 	if sent.Class != llm.Ambiguous || ctx.Err() != nil {
 		return
 	}
-	answer, err := c.recoverer.Recover(ctx, req, llm.Lost{Op: req.Op, Ref: ref, Same: true, Age: time.Duration(c.now() - j.claimedAt)})
+	answer, err := c.lookUp(ctx, j, req, llm.Lost{Op: req.Op, Ref: ref, Same: true, Age: time.Duration(c.now() - j.claimedAt)})
 	switch f := (*llm.Failure)(nil); {
 	case err == nil:
 		answer.WireRequests += sent.WireRequests
@@ -112,7 +112,7 @@ func (c *Consumer) recover(ctx context.Context, j *job, req llm.Request, lost *t
 	if err := c.note(ctx, tasks.Note{Assignment: j.work.Assignment, Ref: cmp.Or(lost.Ref, was.Op), Request: lost.Request}); err != nil {
 		return outcome{err: llm.NotNoted(err)}, true
 	}
-	out.answer, out.err = c.recoverer.Recover(ctx, req, was)
+	out.answer, out.err = c.lookUp(ctx, j, req, was)
 	class := llm.Class("")
 	if out.err != nil {
 		class = failure(out.err).Class

@@ -110,6 +110,10 @@ type Config struct {
 	// LiveInterval is how often they are published: 250 ms.
 	LiveInterval time.Duration
 
+	// Tracer has a span for each attempt, and one in it for each call of the provider. Nil: the provider is sent the record's
+	// traceparent.
+	Tracer tasks.Tracer
+
 	Logger     *slog.Logger          // slog.Default()
 	Registerer prometheus.Registerer // nil: metrics are kept but registered nowhere
 	// OnFinished is called after tasks became terminal: a hint for those who wait. It must not block.

@@ -32,6 +32,9 @@ type job struct {
 
 	admitted bool // the gate is to hear what the call came to
 
+	span  tasks.Span // of the attempt; nil: tracing is off
+	trace string     // traceparent that the attempt's calls follow from
+
 	history tasks.History // set before the call
 	live    liveText
 
@@ -51,7 +54,11 @@ func (c *Consumer) newJob(it *item, work *tasks.Work, sent time.Time) *job {
 	ctx, cancel := context.WithCancelCause(c.callCtx)
 	at := int64(sent.Sub(c.epoch))
 	limit, _ := c.callLimit(work)
-	return &job{it: it, work: work, ctx: ctx, cancel: cancel, claimedAt: at, renewed: at, until: at + int64(limit)}
+	j := &job{it: it, work: work, ctx: ctx, cancel: cancel, claimedAt: at, renewed: at, until: at + int64(limit), trace: it.trace}
+	if c.cfg.Tracer != nil {
+		c.startTrace(j, sent)
+	}
+	return j
 }
 
 // callLimit is how long the call may take, and what is said when it takes longer.

@@ -51,6 +51,7 @@ type item struct {
 	lane   *lane // nil: waits for nobody
 	ref    tasks.Ref
 	trace  string
+	before string // traceparent of the attempt before, which this worker made; empty: none, or tracing is off
 
 	// The original, for a dead letter: copied, since a record of the client pins the whole fetched batch.
 	key, value []byte

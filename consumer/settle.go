@@ -134,6 +134,7 @@ func (c *Consumer) abandon(batch []pending) {
 		c.leases.remove(p.job)
 		p.job.over = true
 		p.job.cancel(errStopped)
+		p.job.traceAbandoned()
 		if p.job.stray {
 			continue
 		}
@@ -175,6 +176,7 @@ func (c *Consumer) settled(batch []pending, verdicts []tasks.Settled) {
 		p.job.cancel(nil)
 		c.liveEnded(p.job)
 		c.countVerdict(p, v)
+		p.job.traceSettled(s, v)
 		finished = finished || v.Status.Terminal()
 		if v.Fenced {
 			fenced = append(fenced, p.job.it)

@@ -14,6 +14,7 @@ import (
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/cli"
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/dev"
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/node"
+	"github.com/fencepost/fencepost/cmd/fencepost/internal/telemetry"
 	"github.com/fencepost/fencepost/tasks/postgres/embedded"
 )
 
@@ -105,6 +106,7 @@ func (d *devCommand) run(ctx context.Context, output string) (err error) {
 	if err != nil {
 		return d.stopped(ctx, err)
 	}
+	config.Traces, config.TracesEndpoint = telemetry.Configured(d.node.otelEndpoint, d.a.LookupEnv), d.node.otelEndpoint
 	n, err := node.Start(ctx, config)
 	if err != nil {
 		return d.stopped(ctx, explain(err))

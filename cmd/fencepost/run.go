@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/cli"
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/node"
+	"github.com/fencepost/fencepost/cmd/fencepost/internal/telemetry"
 )
 
 // roleSettings are the roles of a process.
@@ -78,6 +79,7 @@ A second signal stops at once. The admin listener answers /readyz, /healthz, /me
 			}
 		}
 		config.Logger, config.Progress = a.logger(cmd), a.note
+		config.Traces, config.TracesEndpoint = telemetry.Configured(settings.otelEndpoint, a.LookupEnv), settings.otelEndpoint
 		n, err := node.Start(cmd.Context(), config)
 		if err != nil {
 			if cmd.Context().Err() != nil {

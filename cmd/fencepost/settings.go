@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/cli"
 	"github.com/fencepost/fencepost/cmd/fencepost/internal/node"
+	"github.com/fencepost/fencepost/cmd/fencepost/internal/telemetry"
 	"github.com/fencepost/fencepost/consumer"
 	"github.com/fencepost/fencepost/tasks/httpapi"
 	"github.com/fencepost/fencepost/tasks/postgres"
@@ -118,6 +119,7 @@ type nodeSettings struct {
 	deadline, retention   time.Duration
 	promptTemplates       string
 	requireKey            bool
+	otelEndpoint          string
 	sweep                 sweepSettings
 }
 
@@ -150,6 +152,7 @@ func (n *nodeSettings) flags(f *pflag.FlagSet) {
 	f.DurationVar(&n.retention, "retention", 24*time.Hour, "how long idempotency keys are remembered, at least 24h and longer than --deadline")
 	f.BoolVar(&n.requireKey, "require-key", true, "refuse chat completions without an Idempotency-Key; false: one is made for each, and returned")
 	f.StringVar(&n.promptTemplates, "prompt-templates", "", "YAML `file` of the prompt templates that messages may name; read by the API")
+	f.StringVar(&n.otelEndpoint, "otel-endpoint", "", "`URL` of an OpenTelemetry collector to send traces to, like http://localhost:4318; the standard OTEL_EXPORTER_OTLP_... variables do, too")
 	n.sweep.flags(f)
 }
 
@@ -173,6 +176,9 @@ func (n *nodeSettings) check() error {
 	}
 	if err := n.sweep.check(); err != nil {
 		return err
+	}
+	if err := telemetry.CheckEndpoint(n.otelEndpoint); err != nil && n.otelEndpoint != "" {
+		return cli.Usage("", "--otel-endpoint: %v", err)
 	}
 	if n.retention <= n.deadline {
 		return cli.Usage("a repeat that comes after its key is forgotten is new work, and is paid for again",

@@ -56,6 +56,9 @@ type Config struct {
 
 	Logger     *slog.Logger          // slog.Default() when nil
 	Registerer prometheus.Registerer // no metrics when nil
+	// Tracer has a span for each request that makes work, from which the task's own follow. Nil: the caller's traceparent
+	// goes along as it came.
+	Tracer tasks.Tracer
 	// OnSubmitted is called after each batch that stored something, to wake the dispatcher. It must not block.
 	OnSubmitted func()
 }

@@ -50,7 +50,7 @@ func (s *Server) regenerateTask(c *call) (int, error) {
 	asked.Kind, asked.Regenerates, asked.TaskID = tasks.KindRegenerate, id, uuid.Must(uuid.NewV7())
 	asked.MaxAttempts, asked.MaxInterruptions, asked.DeadlineAfter = s.defaults.MaxAttempts, s.defaults.MaxInterruptions, s.defaults.Deadline
 	asked.Retention = max(s.defaults.Retention, asked.DeadlineAfter+afterDeadline)
-	asked.TraceParent = traceParent(c.r.Header)
+	asked.TraceParent = c.traceParent()
 	submission, result, err := s.accept(c, asked)
 	if err != nil {
 		return 0, err

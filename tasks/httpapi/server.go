@@ -37,6 +37,7 @@ type Server struct {
 	metrics   *metrics
 	errors    errorLog
 	handler   http.Handler
+	tracer    tasks.Tracer // nil: off
 	keyless   bool         // of chat completions
 	bytes     atomic.Int64 // of request bodies in hand
 	served    []string     // "METHOD /path" of each route, which is what openapi.json describes
@@ -55,6 +56,7 @@ func New(c Config) (*Server, error) {
 		shed:   shed{backlog: c.Backlog, max: c.Limits.MaxUnfinished, errors: errorLog{log: c.Logger}},
 		rates:  newRates(c.Limits.WorkspaceSubmissionsPerMinute),
 		errors: errorLog{log: c.Logger},
+		tracer: c.Tracer,
 
 		heartbeat: heartbeat,
 		reads:     make(chan struct{}, maxReads),
@@ -103,6 +105,7 @@ type call struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	workspace string
+	span      tasks.Span // nil: none
 }
 
 // routes are what the API answers. A path that is known with another method is 405, all else 404.
@@ -171,7 +174,11 @@ func (s *Server) route(name string, handle func(*call) (int, error)) http.Handle
 		began := time.Now()
 		id := requestID(r.Header)
 		w.Header()["X-Request-Id"] = []string{id}
-		status, err := handle(&call{w: w, r: r})
+		c := &call{w: w, r: r}
+		if s.tracer != nil && r.Method == http.MethodPost {
+			c.span = s.startSpan(name, r)
+		}
+		status, err := handle(c)
 		if err != nil {
 			p := asProblem(err)
 			status = p.Status
@@ -182,6 +189,9 @@ func (s *Server) route(name string, handle func(*call) (int, error)) http.Handle
 			} else {
 				p.write(w)
 			}
+		}
+		if c.span != nil {
+			endSpan(c.span, status)
 		}
 		s.metrics.request(name, status, time.Since(began))
 	})

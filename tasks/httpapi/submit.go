@@ -56,6 +56,9 @@ func (s *Server) accept(c *call, asked tasks.Submission) (submission tasks.Submi
 		if err != nil || result.TaskID != submission.TaskID {
 			giveBack()
 		}
+		if err == nil {
+			c.trace(asked, result)
+		}
 	}()
 	if submission, p = s.submission(asked); p != nil {
 		if result, ok := s.repeats(c, asked); ok {
@@ -91,7 +94,7 @@ func (s *Server) asked(c *call, operation, key, conversation string, m *message)
 		},
 		MaxAttempts: s.defaults.MaxAttempts, MaxInterruptions: s.defaults.MaxInterruptions,
 		DeadlineAfter: s.defaults.Deadline, OnAmbiguous: m.OnAmbiguous, Metadata: m.Metadata,
-		TraceParent: traceParent(c.r.Header),
+		TraceParent: c.traceParent(),
 	}
 	if m.Document != nil {
 		asked.Request.Document = *m.Document

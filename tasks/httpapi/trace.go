@@ -2,8 +2,12 @@ package httpapi
 
 import (
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/fencepost/fencepost/tasks"
 )
 
 const maxRequestID = 128
@@ -65,4 +69,41 @@ func zeros(s string) bool {
 		}
 	}
 	return true
+}
+
+// startSpan is the server's part of the caller's trace.
+func (s *Server) startSpan(route string, r *http.Request) tasks.Span {
+	span := s.tracer.Start(tasks.SpanStart{Name: route, Kind: tasks.SpanServer, Parent: traceParent(r.Header)})
+	span.Set("http.request.method", r.Method)
+	if _, path, ok := strings.Cut(route, " "); ok {
+		span.Set("http.route", path)
+	}
+	return span
+}
+
+func endSpan(span tasks.Span, status int) {
+	span.Set("http.response.status_code", status)
+	failure := ""
+	if status >= http.StatusInternalServerError { // what the caller did wrong is no failure of ours
+		failure = strconv.Itoa(status)
+	}
+	span.End(failure)
+}
+
+// traceParent is what the task's spans follow from.
+func (c *call) traceParent() string {
+	if c.span != nil {
+		return c.span.TraceParent()
+	}
+	return traceParent(c.r.Header)
+}
+
+// trace says in the request's span which task it came to.
+func (c *call) trace(asked tasks.Submission, result tasks.Submitted) {
+	if c.span == nil {
+		return
+	}
+	c.span.Set("fencepost.task", result.TaskID.String())
+	c.span.Set("fencepost.workspace", c.workspace)
+	c.span.Set("fencepost.replayed", result.TaskID != asked.TaskID)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/fencepost/fencepost/tasks"
 )
 
 // Config of a dispatcher. Store, Kafka and Topic are needed; a zero in any other field takes its default.
@@ -35,6 +37,9 @@ type Config struct {
 	// worker's own copies of lost records have a rival: see the package comment.
 	RecoverMargin time.Duration
 
+	// Tracer has a span for each publishing of a handoff, which the record names as its parent. Nil: the record has the
+	// submission's traceparent.
+	Tracer     tasks.Tracer
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }

@@ -25,6 +25,10 @@ func (l *loop) produce(now time.Time) {
 		if r == nil {
 			return
 		}
+		if l.config.Tracer != nil {
+			l.produceTraced(r)
+			continue
+		}
 		l.client.Produce(l.flight, record(r.Handoff, r.lane.key), func(_ *kgo.Record, err error) { l.acks.add(r, err) })
 	}
 }

@@ -78,6 +78,10 @@ type Config struct {
 	// Limits are the API's.
 	Limits httpapi.Limits
 
+	// Traces has spans sent to a collector, at TracesEndpoint or where the standard OTEL_… variables say.
+	Traces         bool
+	TracesEndpoint string
+
 	// StartTimeout bounds the wait for Postgres and Kafka, each.
 	StartTimeout time.Duration
 	// DrainTimeout bounds the end of open HTTP requests.

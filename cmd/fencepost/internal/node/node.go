@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/fencepost/fencepost/cmd/fencepost/internal/telemetry"
 	"github.com/fencepost/fencepost/consumer"
 	"github.com/fencepost/fencepost/migrations"
 	"github.com/fencepost/fencepost/offsets/lag"
@@ -28,6 +29,8 @@ type Node struct {
 	name     string // unique for each start: owner of leases and shards
 	registry *prometheus.Registry
 	ready    *readiness
+
+	traces *telemetry.Telemetry // nil: off
 
 	store *postgres.Store
 	hints *postgres.Hints
@@ -78,6 +81,14 @@ func Start(ctx context.Context, config Config) (_ *Node, err error) {
 	n.registry = prometheus.NewRegistry()
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(config.Version))
 
+	if config.Traces {
+		n.traces, err = telemetry.Open(ctx, telemetry.Config{
+			Endpoint: config.TracesEndpoint, Version: config.Version, Instance: n.name, Logger: config.Logger,
+		})
+		if err != nil {
+			return nil, &Problem{Kind: ErrNotReady, Text: "traces", Err: err, Hint: "check --otel-endpoint and the OTEL_… variables"}
+		}
+	}
 	// The admin listener first: while the node waits for something, it can be asked for what.
 	if n.adminListener, err = listen(config.AdminListen, "admin-listen", config.NextPort); err != nil {
 		return nil, err
@@ -190,6 +201,9 @@ func (n *Node) Stop() {
 	}
 	if n.store != nil {
 		n.store.Close()
+	}
+	if n.traces != nil {
+		n.closeTraces()
 	}
 	if n.adminService != nil {
 		n.adminService.stop()

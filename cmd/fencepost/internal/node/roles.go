@@ -14,7 +14,7 @@ import (
 func (n *Node) buildAPI() (err error) {
 	n.api, err = httpapi.New(httpapi.Config{
 		Store: n.store, Live: n.store, Keys: n.store, Backlog: n.store, Limits: n.config.Limits, Bindings: n.store, Defaults: n.config.Defaults, Templates: n.config.Templates, Reserve: n.config.Reserve,
-		KeyOptional: n.config.KeyOptional, Logger: n.config.Logger, Registerer: n.registry,
+		KeyOptional: n.config.KeyOptional, Logger: n.config.Logger, Registerer: n.registry, Tracer: n.tracer(),
 		OnSubmitted: func() {
 			if n.dispatcher != nil {
 				n.dispatcher.Wake()
@@ -33,7 +33,7 @@ func (n *Node) buildDispatcher() error {
 	}
 	n.dispatcher, err = outbox.New(outbox.Config{
 		Store: postgres.NewOutbox(n.store.Pool()), Kafka: opts, Topic: n.config.Kafka.Topic, Group: n.config.Kafka.Group, Owner: n.name,
-		Logger: n.config.Logger, Registerer: n.registry,
+		Logger: n.config.Logger, Registerer: n.registry, Tracer: n.tracer(),
 	})
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (n *Node) buildWorker() error {
 		return err
 	}
 	config.Topic, config.Group, config.Worker = n.config.Kafka.Topic, n.config.Kafka.Group, n.name
-	config.Logger, config.Registerer = n.config.Logger, n.registry
+	config.Logger, config.Registerer, config.Tracer = n.config.Logger, n.registry, n.tracer()
 	config.OnFinished = func() {
 		if n.api != nil {
 			n.api.Wake()
