@@ -234,6 +234,16 @@ var spendTests = []test{
 		}
 		k.wantSums(tasks.SpendSaved{}, s)
 	}},
+	{"I7_what_is_settled_with_its_place_is_summed_too", func(k *kit) {
+		p := k.owned(0)
+		s, w := k.started()
+		stale, late := k.started()
+		k.cancel(stale, true, tasks.StatusCancelled)
+		k.settlePlaced(at(complete(w, "reply"), p, 0), tasks.VerdictAccepted, tasks.StatusCompleted, false)
+		k.settlePlaced(at(complete(late, "late"), p, 1), tasks.VerdictCancelled, tasks.StatusCancelled, false)
+		k.total(once().Add(wasted(once())))
+		k.wantSums(tasks.SpendSaved{}, s, stale)
+	}},
 	{"I7_a_recovered_answer_was_not_paid_for_in_vain", func(k *kit) {
 		for _, first := range []string{"unheard", "heard before", "heard after", "told nothing, then heard"} {
 			s, w := k.started(in(first))
