@@ -27,6 +27,10 @@ type Call struct {
 	Content    string    `json:"content"`
 	Done       string    `json:"done"`
 	ClientGone bool      `json:"client_gone"`
+
+	Headers struct {
+		TraceParent string `json:"traceparent"`
+	} `json:"headers"`
 }
 
 func startModel(t testing.TB) *Model {
