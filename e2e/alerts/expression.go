@@ -67,7 +67,8 @@ type Dashboard struct {
 	Panels                  []Panel
 	Templating              struct {
 		List []struct {
-			Name, Type, Definition string
+			Name, Type string
+			Datasource struct{ UID string }
 		}
 	}
 }

@@ -86,6 +86,11 @@ func TestDashboards(t *testing.T) {
 		if len(d.Templating.List) == 0 || d.Templating.List[0].Type != "datasource" {
 			t.Errorf("%s: the data source cannot be chosen", name)
 		}
+		for _, v := range d.Templating.List {
+			if v.Type == "query" && v.Datasource.UID != "${datasource}" {
+				t.Errorf("%s: the variable %s asks %q", name, v.Name, v.Datasource.UID)
+			}
+		}
 		ids := map[int]bool{}
 		for _, p := range d.Panels {
 			if ids[p.ID] {

@@ -66,6 +66,9 @@ func judge(t *testing.T, tab *Tab, width int) {
 	if wide := Eval[int](tab, `document.documentElement.scrollWidth`); wide > width {
 		t.Errorf("the page is %d wide, the screen %d", wide, width)
 	}
+	if wide := Eval[int](tab, `Math.max(0, ...[...document.querySelectorAll(".scroll")].map((e) => e.scrollWidth - e.clientWidth))`); wide > 0 && width < 500 {
+		t.Errorf("a table is %d wider than the phone", wide)
+	}
 	for _, problem := range Eval[[]string](tab, contrast) {
 		t.Error(problem)
 	}
