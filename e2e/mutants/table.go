@@ -217,4 +217,22 @@ func reusedTracker(c *Consumer, key partitionKey) *offsets.Tracker {
 		edits: []edit{{"tasks/httpapi/spend.go", "Workspace: c.workspace, By", "Workspace: \"w1\", By"}},
 		test:  []string{"./tasks/httpapi", "-run=TestI8_TheDocument"},
 	},
+	{
+		name: "an attempt that is heard of late stays unknown", invariant: "I7",
+		edits: []edit{{
+			"tasks/postgres/spendchange.go",
+			"from judged j where (j.late).task_id is not null",
+			"from judged j where false",
+		}},
+		test: []string{"./tasks/postgres", "-run=TestStore"},
+	},
+	{
+		name: "sums leave out what is not folded", invariant: "I7",
+		edits: []edit{{
+			"tasks/postgres/spend.go",
+			"from (select s.* from whole s union all select ` + spendMeasures + ` from fresh s) s",
+			"from whole s",
+		}},
+		test: []string{"./tasks/postgres", "-run=TestStore"},
+	},
 }
