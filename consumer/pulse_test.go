@@ -43,7 +43,10 @@ func TestSilenceOfTheGroup(t *testing.T) {
 	silent(false)
 	now++
 	silent(true)
-	answered(kmsg.JoinGroup, errors.New("closed"))
+	p.OnBrokerWrite(kgo.BrokerMetadata{}, joinGroup, 1, 0, 0, nil)
+	answered(kmsg.JoinGroup, nil) // from here on it is a member like any other
+	now += 10*time.Second + 1
+	silent(true)
 	p.OnBrokerWrite(kgo.BrokerMetadata{}, kmsg.Heartbeat.Int16(), 1, 0, 0, nil) // writing alone is no sign of life
 	silent(true)
 }

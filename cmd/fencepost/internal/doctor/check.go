@@ -56,10 +56,9 @@ type Findings struct {
 func (f *Findings) Add(name string, s State, change, format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || slices.ContainsFunc(f.checks, func(c Check) bool { return c.Name == name }) {
-		return
+	if !f.closed {
+		f.checks = append(f.checks, Check{Name: name, State: s, Finding: fmt.Sprintf(format, args...), Change: change})
 	}
-	f.checks = append(f.checks, Check{Name: name, State: s, Finding: fmt.Sprintf(format, args...), Change: change})
 }
 
 // Rest says why the checks that nothing is said about are unknown.
