@@ -1,5 +1,3 @@
-// Package otlp is an OpenTelemetry collector for tests: it takes traces by OTLP over HTTP and keeps them in memory. It owns
-// one HTTP server, which ends with the test.
 package otlp
 
 import (

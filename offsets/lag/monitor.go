@@ -38,7 +38,8 @@ type Monitor struct {
 
 	mu      sync.Mutex
 	history *History
-	err     error // of the last reading
+	err     error     // of the last reading
+	failed  time.Time // when it failed
 	errors  int64
 }
 
@@ -98,6 +99,9 @@ func (m *Monitor) Report(ctx context.Context) (Report, error) {
 	if r, ok := m.History().Latest(); ok && time.Since(r.At) < fresh {
 		return r, nil
 	}
+	if err := m.justFailed(); err != nil {
+		return Report{}, err
+	}
 	reading, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	r, err := Read(reading, m.config.Config)
@@ -117,6 +121,7 @@ func (m *Monitor) told(err error) {
 	m.err = err
 	if err != nil {
 		m.errors++
+		m.failed = time.Now()
 	}
 	m.mu.Unlock()
 	switch {
@@ -125,6 +130,17 @@ func (m *Monitor) told(err error) {
 	case err == nil && before != nil:
 		m.config.Logger.Info("the lag can be read again", "group", m.config.Group, "topic", m.config.Topic)
 	}
+}
+
+// justFailed is why the last reading failed, until it is time for the next sample: a Kafka that does not answer would make
+// every scrape wait, and the series of the other parts with it.
+func (m *Monitor) justFailed() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil && time.Since(m.failed) < m.config.Every-readTimeout {
+		return m.err
+	}
+	return nil
 }
 
 // failures is how many readings have failed.

@@ -102,6 +102,10 @@ func TestNoSeriesWithoutAnAnswer(t *testing.T) {
 			if s["lag_elected"] != 1 || s["lag_read_errors_total"] < 1 {
 				t.Errorf("%v", s)
 			}
+			// The next scrape does not wait for the same silence.
+			if again := series(t, m.Collector()); again["lag_read_errors_total"] != s["lag_read_errors_total"] {
+				t.Errorf("it was read again: %v, then %v", s, again)
+			}
 			return
 		}
 		if time.Now().After(deadline) {

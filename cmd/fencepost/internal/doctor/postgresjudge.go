@@ -41,7 +41,11 @@ func judgePostgres(p postgresFacts, need int, f *Findings) {
 	judgeConnections(p, need, f)
 	switch {
 	case p.autovacuum != "on":
-		f.Add("autovacuum", Fail, "turn autovacuum on", "it is %s: every attempt leaves dead rows behind, and claims slow down without end", p.autovacuum)
+		off := p.autovacuum
+		if len(p.notVacuumed) > 0 {
+			off += ", and apart from that for " + strings.Join(p.notVacuumed, ", ")
+		}
+		f.Add("autovacuum", Fail, "turn autovacuum on", "it is %s: every attempt leaves dead rows behind, and claims slow down without end", off)
 	case len(p.notVacuumed) > 0:
 		f.Add("autovacuum", Fail, "alter table "+p.notVacuumed[0]+" reset (autovacuum_enabled)", "it is turned off for %s", strings.Join(p.notVacuumed, ", "))
 	case p.xidAge > oldXids:
