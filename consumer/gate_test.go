@@ -158,3 +158,30 @@ func TestI5_APlaceIsNoWayThroughAClosedGate(t *testing.T) {
 	w.finished(id, tasks.StatusCompleted)
 	eventually(t, "every admission is accounted for", func() bool { let, back, done := d.balance(); return let == back+done && done == 1 })
 }
+
+// A record that has its place and waits for a slot when its partition moves away is called elsewhere: the place goes back,
+// or the gate would take it for a call that never ends.
+func TestAPlaceGoesBackWhenThePartitionMovesBeforeASlotIsFree(t *testing.T) {
+	w := newWorld(t, 1)
+	d := &doorman{place: 50 * time.Millisecond}
+	open := w.model.gate("first")
+	defer open()
+	release := make(chan struct{})
+	defer sync.OnceFunc(func() { close(release) })()
+	wait := func(context.Context, int) (llm.Answer, error) { <-release; return answer("done"), nil }
+	w.model.on("second", wait)
+	w.model.on("third", wait)
+	one := w.start("one", guarded(d), func(c *consumer.Config) { c.MaxInFlight = 1 })
+	first := w.send(0, "a", "first")
+	eventually(t, "the slot is taken", func() bool { return w.model.called("first") == 1 })
+	w.send(0, "b", "second")
+	w.send(0, "c", "third")
+	open()
+	w.finished(first, tasks.StatusCompleted)
+	eventually(t, "both have their places, and one of them the slot", func() bool {
+		let, _, _ := d.balance()
+		return let == 3 && w.model.open.Load() == 1
+	})
+	one.stop(nil)
+	eventually(t, "the other place is given back, before the drain is over", func() bool { _, back, _ := d.balance(); return back == 1 })
+}

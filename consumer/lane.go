@@ -63,6 +63,15 @@ func (f *fair) push(it *item) {
 	f.n++
 }
 
+// each calls do for all that is queued, in no particular order.
+func (f *fair) each(do func(*item)) {
+	for _, q := range f.queues {
+		for _, it := range q.items[q.head:] {
+			do(it)
+		}
+	}
+}
+
 // pop takes the next item of the first workspace in turn that is not full; nil when there is none.
 func (f *fair) pop(full func(workspace string) bool) *item {
 	for i, workspace := range f.turns {

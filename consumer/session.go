@@ -193,6 +193,7 @@ func (s *session) drain(ctx context.Context, list []*assignment) {
 	c.mu.Lock()
 	for _, a := range list {
 		c.dropParked(a)
+		a.ready.each(c.withdraw) // they begin elsewhere, and a drain may take long
 		idle = append(idle, a.drain())
 	}
 	c.mu.Unlock()
@@ -227,6 +228,7 @@ func (s *session) retire(a *assignment) {
 	}
 	a.dead = true
 	s.c.dropParked(a)
+	a.ready.each(s.c.withdraw)
 	a.lanes, a.ready = nil, fair{}
 	delete(s.assignments, partitionKey{a.topic, a.partition})
 	if a.paused {
