@@ -139,6 +139,12 @@ func TestI1_RolesInProcessesOfTheirOwn(t *testing.T) {
 	if err := json.Unmarshal([]byte(output("tasks", "show", id, "-o", "json")), &detail); err != nil || detail.Workspace != "acme" || len(detail.Ledger) != 1 {
 		t.Errorf("tasks show -o json: %+v, %v", detail, err)
 	}
+	var places struct {
+		Records []struct{ Partition, Offset int64 }
+	}
+	if err := json.Unmarshal([]byte(output("tasks", "show", id, "--records", "-o", "json")), &places); err != nil || len(places.Records) != 1 || places.Records[0].Offset != 0 {
+		t.Errorf("tasks show --records: %+v, %v", places, err)
+	}
 	if listed := output("tasks", "list", "--status", "completed"); !strings.Contains(listed, id) {
 		t.Errorf("tasks list:\n%s", listed)
 	}

@@ -28,6 +28,7 @@ func (t taskRow) MarshalJSON() ([]byte, error) { return httpapi.EncodeTask(t.Tas
 type taskDetail struct {
 	taskRow
 	attempts []tasks.Attempt
+	records  []recordPlace // nil: they were not looked for
 }
 
 // MarshalJSON is the API's form of the task, with its attempts under "ledger".
@@ -40,7 +41,7 @@ func (d taskDetail) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(task[:len(task)-1], []byte(`,"ledger":`), ledger, []byte("}")), nil
+	return withRecords(slices.Concat(task[:len(task)-1], []byte(`,"ledger":`), ledger, []byte("}")), d.records)
 }
 
 func taskColumns[T any](task func(T) tasks.Task) []cli.Column[T] {
@@ -126,11 +127,14 @@ func newTasksShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show a reply task, its reply and its attempts",
-		Example: "  fencepost tasks show 0190163d-8694-739b-aea5-966c26f8ad91 -o yaml",
+		Long:    "Show a reply task, its reply and its attempts with what they cost. With --records the topic is read, from the time the task was accepted on, for the records that point at it; no group moves.",
+		Example: "  fencepost tasks show 0190163d-8694-739b-aea5-966c26f8ad91 -o yaml\n  fencepost tasks show 0190163d-8694-739b-aea5-966c26f8ad91 --records --kafka-brokers localhost:9092",
 		Args:    arguments("ID"),
 	}
 	var postgres postgresSettings
-	settingsFor(cmd, postgres.flags)
+	var kafka kafkaSettings
+	settingsFor(cmd, postgres.flags, kafka.flags)
+	records := cmd.Flags().Bool("records", false, "look for the task's records in the topic, too; needs --kafka-brokers")
 	output := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		store, task, err := a.taskOf(cmd, &postgres, args[0])
@@ -143,6 +147,16 @@ func newTasksShow(a *app) *cobra.Command {
 			return storeError(err)
 		}
 		detail := taskDetail{taskRow: taskRow{task}, attempts: attempts}
+		if *records {
+			log, done, err := openLog(a, cmd, &kafka)
+			if err != nil {
+				return err
+			}
+			defer done()
+			if detail.records, err = recordsOf(cmd.Context(), log, task); err != nil {
+				return recordsError(task.ID, err)
+			}
+		}
 		columns := append(taskColumns(func(d taskDetail) tasks.Task { return d.Task }),
 			cli.Column[taskDetail]{Title: "REPLY", Text: func(d taskDetail) string {
 				if d.Reply == nil {
@@ -158,6 +172,9 @@ func newTasksShow(a *app) *cobra.Command {
 			}},
 			cli.Column[taskDetail]{Title: "HISTORY", Text: func(d taskDetail) string { return history(d.Task) }},
 			cli.Column[taskDetail]{Title: "LEDGER", Text: func(d taskDetail) string { return ledger(d.attempts) }})
+		if *records {
+			columns = append(columns, cli.Column[taskDetail]{Title: "RECORDS", Text: func(d taskDetail) string { return placesText(d.records) }})
+		}
 		for i := range columns {
 			columns[i].Wide = false
 		}
