@@ -424,3 +424,22 @@ func TestASecondProcessWithTheSameInstanceIDEndsTheFirst(t *testing.T) {
 		t.Error("the second does not own the partition")
 	}
 }
+
+// A group that somebody keeps in a rebalance does not hold up the stop of a worker that has nothing yet.
+func TestAStopDoesNotWaitForAJoin(t *testing.T) {
+	w := newWorld(t, 1)
+	joining, release := make(chan struct{}, 1), make(chan struct{})
+	defer close(release)
+	w.cluster.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		select {
+		case joining <- struct{}{}:
+		default:
+		}
+		w.cluster.SleepControl(func() { <-release })
+		return nil, nil, false
+	})
+	one := w.start("one", func(c *consumer.Config) { c.RebalanceTimeout = 10 * time.Minute })
+	<-joining
+	one.shutdown(t)
+}

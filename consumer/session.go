@@ -21,6 +21,9 @@ type session struct {
 	built chan struct{}
 	ctx   context.Context
 	end   context.CancelCauseFunc
+	// cut ends the client's requests. A join under way, which the client waits for when it is closed, can wait for others
+	// of the group for as long as a rebalance may take.
+	cut context.CancelFunc
 
 	// Guarded by Consumer.mu.
 	member      string // the member id under which the present assignments were acquired; "" with none
@@ -48,9 +51,12 @@ var (
 func (c *Consumer) newSession(ctx context.Context) (*session, error) {
 	s := &session{c: c, assignments: map[partitionKey]*assignment{}, commitToken: make(chan struct{}, 1), built: make(chan struct{})}
 	s.ctx, s.end = context.WithCancelCause(ctx)
+	requests, cut := context.WithCancel(context.Background())
+	s.cut = cut
 	s.pulse.now = c.now
 	s.pulse.heard.Store(c.now())
 	opts := append(append([]kgo.Opt{}, c.cfg.Kafka...),
+		kgo.WithContext(requests),
 		kgo.ConsumerGroup(c.cfg.Group),
 		kgo.ConsumeTopics(c.cfg.Topic),
 		kgo.DisableAutoCommit(),
@@ -85,6 +91,7 @@ func (c *Consumer) newSession(ctx context.Context) (*session, error) {
 	}
 	client, err := kgo.NewClient(append(opts, c.positions.Opts()...)...)
 	if err != nil {
+		cut()
 		return nil, fmt.Errorf("kafka client: %w", err)
 	}
 	s.client = client
@@ -120,6 +127,7 @@ func (s *session) run() error {
 	if err := s.client.LeaveGroupContext(ctx); err != nil {
 		c.log.Warn("could not leave the group; its session timeout will", "error", err)
 	}
+	s.cut()
 	s.client.Close()
 	return err
 }
