@@ -12,6 +12,9 @@ import (
 
 const cancelLockWait = 10 * time.Second
 
+// The lock is a statement of its own: an attempt that a claim has begun meanwhile is only seen by one that begins under it.
+const cancelLockSQL = `select from reply_tasks where id = $2 and workspace = $1 for update`
+
 const cancelSQL = `
 with locked as materialized (
     select t.id, t.workspace, t.status, t.assignment_version, t.reserved_picousd, t.reserved_on from reply_tasks t where t.id = $2 and t.workspace = $1 for update` + cancelGone + `
@@ -32,6 +35,9 @@ func (s *Store) Cancel(ctx context.Context, name string, id uuid.UUID) (tasks.Ta
 	err := repeat(ctx, func() error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, lockWaitSQL, milliseconds(cancelLockWait)); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, cancelLockSQL, workspace(name), id); err != nil {
 				return err
 			}
 			return tx.QueryRow(ctx, cancelSQL, workspace(name), id).Scan(&found, &cancelled)

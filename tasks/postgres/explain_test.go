@@ -39,6 +39,7 @@ var explained = map[string]string{
 	"settlePlacedFreeSQL": settleExample + placedExample,
 	"settlePlacedHeldSQL": settleExample + placedExample,
 	"cancelSQL":           `w(998990), i(998990)`,
+	"cancelLockSQL":       `w(998990), i(998990)`,
 	"bindSQL":             `'{w1,w2}', '{message,message}', '{"key 5","key new"}', '{"\\x00","\\x01"}', ARRAY[i(-1), i(-2)], '{1000000,1000000}'`,
 	"storeSQL": `ARRAY[i(-1), i(-2)], '{w1,w2}', '{c,c}', ARRAY[i(-1), i(-2)], '{reply,reply}', '{null,null}', '{text,text}', '{m,m}', '{s,s}',
 		'{t,t}', '{d,d}', '{v,v}', '{0.5,null}', '{null,7}', '{3,3}', '{3,3}', '{1000000,1000000}', '{retry,stop}', '{"{}","{}"}', '{"",""}', '{0,1}', '{"",v}',

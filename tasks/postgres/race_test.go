@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -269,5 +270,47 @@ func TestRenewWithBusyPool(t *testing.T) {
 	ok, err := k.store.Renew(t.Context(), time.Hour, []tasks.Assignment{w.Assignment})
 	if err != nil || ok[0] != tasks.RenewalKept {
 		t.Errorf("renew: %v, %v", ok, err)
+	}
+}
+
+// I7: a cancel that has to wait for a claim to commit sees the attempt that the claim has begun, and charges and counts it,
+// although nothing is heard of that any more.
+func TestI7_CancelSeesTheAttemptOfTheClaimItWaitedFor(t *testing.T) {
+	k := newKit(t)
+	ctx := context.Background()
+	cap, reserve := int64(1000), int64(70)
+	if err := k.store.SetBudget(ctx, "w", &cap); err != nil {
+		t.Fatal(err)
+	}
+	s := submission("c")
+	s.Reserve = &reserve
+	if out, err := k.store.Submit(ctx, []tasks.Submission{s}); err != nil || out[0].Err != nil {
+		t.Fatal(err, out)
+	}
+	conn := k.connect()
+	k.exec(conn, `begin`)
+	refs := []tasks.Ref{{TaskID: s.TaskID, Workspace: "w"}}
+	k.exec(conn, claimSQL, uuids(refs, indexes(1), func(r *tasks.Ref) uuid.UUID { return r.TaskID }), textArray{"w"},
+		"worker", time.Hour.Microseconds(), time.Minute.Microseconds(), "sim", int64(0), false)
+	var g errgroup.Group
+	g.Go(func() error {
+		task, cancelled, err := k.store.Cancel(ctx, "w", s.TaskID)
+		if err == nil && (!cancelled || task.Attempts != 1) {
+			err = fmt.Errorf("cancelled %t with %d attempts", cancelled, task.Attempts)
+		}
+		return err
+	})
+	k.blocked(1)
+	k.exec(conn, `commit`)
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	spent, err := k.store.Spend(ctx, tasks.SpendQuery{Workspace: "w", By: tasks.SpendByDay})
+	if err != nil || spent.Total.Attempts != 1 || spent.Total.UnknownAttempts != 1 {
+		t.Errorf("%+v, %v", spent.Total, err)
+	}
+	budgets, err := k.store.Budgets(ctx)
+	if err != nil || len(budgets) != 1 || budgets[0].Spent != reserve || budgets[0].Reserved != 0 {
+		t.Errorf("%+v, %v", budgets, err)
 	}
 }
