@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -61,7 +62,10 @@ func TestSweepGoesOnWhileThereIsMoreAndTriesAgainAfterAFailure(t *testing.T) {
 		if got := count(); got != 4 {
 			t.Errorf("asked %d times, want 3 more while there is more", got)
 		}
-		if c := store.asked; len(c) < 4 || c[2].After != at || c[3].After != uuid.Nil || c[0].Tasks != 48*time.Hour {
+		store.mu.Lock()
+		c := slices.Clone(store.asked)
+		store.mu.Unlock()
+		if len(c) < 4 || c[2].After != at || c[3].After != uuid.Nil || c[0].Tasks != 48*time.Hour {
 			t.Errorf("asked %+v", c)
 		}
 		time.Sleep(time.Minute)
