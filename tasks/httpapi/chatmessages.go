@@ -56,7 +56,7 @@ func chatMessage(field string, raw json.RawMessage) (role, text string, p *probl
 			return "", "", p
 		}
 	}
-	if role == "tool" && values["tool_call_id"] == nil {
+	if role == "tool" && isNull(values["tool_call_id"]) {
 		return "", "", invalidField(field+".tool_call_id", "is missing")
 	}
 	content := values["content"]
