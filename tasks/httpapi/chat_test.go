@@ -224,6 +224,7 @@ func TestChatRefusesByName(t *testing.T) {
 		message(`{"role":"user","content":"x","tool_calls":[]}`):                                                     "messages[0].tool_calls",
 		message(`{"role":"user","content":"x","audio":{"id":"a"}}`):                                                  "messages[0].audio",
 		message(`{"role":"tool","content":"x"}`):                                                                     "messages[0].tool_call_id",
+		message(`{"role":"assistant","content":null,"tool_calls":[]}`):                                               "messages[0].tool_calls",
 		message(`{"role":"tool","content":"x","tool_call_id":null}`):                                                 "messages[0].tool_call_id",
 		message(`{"role":"assistant","content":null}`):                                                               "messages[0].content",
 		message(`{"role":"assistant","tool_calls":[{"id":"c"}]}`):                                                    "messages[0].tool_calls[0]",

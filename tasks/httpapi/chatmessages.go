@@ -109,8 +109,8 @@ func checkCalls(field string, raw json.RawMessage) *problem {
 			Arguments *string `json:"arguments"`
 		} `json:"function"`
 	}
-	if json.Unmarshal(raw, &calls) != nil || len(calls) > 128 {
-		return invalidField(field, "is not a list of at most 128 calls")
+	if json.Unmarshal(raw, &calls) != nil || len(calls) == 0 || len(calls) > 128 {
+		return invalidField(field, "is not a list of 1 to 128 calls")
 	}
 	for i, c := range calls {
 		if c.ID == "" || c.Type != "function" || c.Function == nil || c.Function.Name == "" || c.Function.Arguments == nil {
