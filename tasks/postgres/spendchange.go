@@ -79,7 +79,7 @@ const (
 	claimGoneFrom = `
     left join lateral (
         select a.started_at, a.model from attempts a
-        where k.overrun = 1 and k.weight <> 'held' and a.task_id = k.id and a.assignment_version = k.assignment_version and a.ended_at is null
+        where k.overrun = 1 and (k.weight <> 'held' or k.on_ambiguous = 'stop') and a.task_id = k.id and a.assignment_version = k.assignment_version and a.ended_at is null
         for update of a
     ) gone on true`
 	claimSpend = `, spent as (` + spendChange + `
