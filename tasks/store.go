@@ -97,7 +97,7 @@ const (
 	DecisionFinished Decision = "finished"
 	// Leased: someone else's lease runs for Wait more.
 	DecisionLeased Decision = "leased"
-	// NotDue: the task may be claimed after Wait, which is at most ParkMax.
+	// NotDue: the task may be claimed after Wait, which is at most ParkMax, or Claimer.Hold where that keeps it back.
 	DecisionNotDue Decision = "not_due"
 	// HandedOff: not due within ParkMax; a handoff that is due with the task has been stored.
 	DecisionHandedOff Decision = "handed_off"

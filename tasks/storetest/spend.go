@@ -234,6 +234,16 @@ var spendTests = []test{
 		}
 		k.wantSums(tasks.SpendSaved{}, s)
 	}},
+	{"I7_an_attempt_is_unknown_when_its_task_is_stopped_while_no_calls_are_made", func(k *kit) {
+		s, _ := k.started(stops)
+		k.Advance(lease + time.Minute)
+		by := claimer()
+		by.Hold = time.Minute
+		if c := k.claimAll(by, ref(s))[0]; c.Status != tasks.StatusFailed {
+			k.Fatalf("claim %+v", c)
+		}
+		k.total(tasks.Spend{Attempts: 1, UnknownAttempts: 1})
+	}},
 	{"I7_what_is_settled_with_its_place_is_summed_too", func(k *kit) {
 		p := k.owned(0)
 		s, w := k.started()
