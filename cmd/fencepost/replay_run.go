@@ -147,7 +147,7 @@ func replayError(err error) error {
 	case errors.Is(err, replay.ErrTopic):
 		return cli.Fail("check --kafka-topic, or: fencepost topics create", "%w", err)
 	case errors.Is(err, replay.ErrPartition):
-		return cli.Usage("", "%w", err)
+		return cli.Usage("fencepost lag lists the partitions of the topic", "%w", err)
 	case errors.Is(err, replay.ErrUndo):
 		return cli.Refuse("", "%w", err)
 	}
